@@ -21,6 +21,7 @@ from amqproxy.app.listeners import address_of, announce, contexts_of, open_broke
 from amqproxy.app.printing import PrintSettings
 from amqproxy.app.reload import renew_certificates
 from amqproxy.app.signals import ENDING, handle_ending, handle_hangup, report_to_systemd
+from amqproxy.app.state_watch import StateSource, watch_state
 from amqproxy.app.watchers import Watchers
 from amqproxy.broker import broker as integrated
 from amqproxy.broker.clients import ConnectedClient
@@ -103,7 +104,10 @@ async def run_broker(config: Config, printed: PrintSettings | None = None) -> No
             nursery.start_soon(handle_ending, signals, drain, nursery.cancel_scope)
             nursery.start_soon(handle_hangup, hangups, reload)
             files = [file for context in contexts for file in files_of(context)]
-            nursery.start_soon(kept_up, "certificates not watched", watch_certificates, lambda: files, renew)
+            state = StateSource()
+            watched = (lambda: files, renew, state.note_certificates)
+            nursery.start_soon(kept_up, "certificates not watched", watch_certificates, *watched)
+            nursery.start_soon(kept_up, "state not watched", watch_state, state, watchers.report)
             report_to_systemd(nursery, systemd, drain, own.limits.close_timeout)
             if watchers.start(nursery, handler):
                 nursery.start_soon(kept_up, "lag not measured", _note_lag, lag)

@@ -6,28 +6,27 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import trio
 
 from amqproxy.process.log import logger
 from amqproxy.process.watched_files import WatchedFiles
 from amqproxy.sockets.tls import expiry
+from amqproxy.taps.findings.state.expiring_certificate import DAY, NOTICE, REMINDER
 
 INTERVAL = 60.0
 """Seconds between two checks of the files."""
 
-DAY = 86_400.0
 
-NOTICE = 14 * DAY
-"""Remaining seconds of a certificate at which warnings begin; renewal by ACME begins a month before the end."""
-
-REMINDER = DAY
-"""Seconds between two warnings of the same certificate."""
-
-
-async def watch_certificates(files: Callable[[], Iterable[str]], renew: Callable[[], None]) -> None:
+async def watch_certificates(
+    files: Callable[[], Iterable[str]],
+    renew: Callable[[], None],
+    note: Callable[[Mapping[str, float]], None] = lambda expiries: None,
+) -> None:
     """Call `renew` whenever one of the `files` was replaced or modified, forever; warn if a certificate expires soon.
+
+    `note` is called with the time at which each certificate expires, in seconds since 1970, at least once a day.
 
     Certificate and key may be written one after the other: while they do not match, `renew` changes nothing, and the
     later write calls it again. A thread reads the disk, which may hang.
@@ -41,17 +40,22 @@ async def watch_certificates(files: Callable[[], Iterable[str]], renew: Callable
             renew()
         if has_changed or trio.current_time() - warned_at >= REMINDER:
             warned_at = trio.current_time()
-            await trio.to_thread.run_sync(
-                _warn_of_expiry, list(files()), time.time(), limiter=threads, abandon_on_cancel=True
-            )
+            expiries = await trio.to_thread.run_sync(_expiries, list(files()), limiter=threads, abandon_on_cancel=True)
+            note(expiries)
+            _warn_of_expiry(expiries, time.time())
         await trio.sleep(INTERVAL)
 
 
-def _warn_of_expiry(files: Iterable[str], now: float) -> None:
-    """Log each certificate that has expired, or will within `NOTICE`; authorities are certificates, too."""
-    for file in dict.fromkeys(files):
-        end = expiry(file)
-        if end is None or end - now > NOTICE:
+def _expiries(files: Iterable[str]) -> dict[str, float]:
+    """Return when the certificates in files expire; authorities are certificates, too."""
+    found = {file: expiry(file) for file in files}
+    return {file: end for file, end in found.items() if end is not None}
+
+
+def _warn_of_expiry(expiries: Mapping[str, float], now: float) -> None:
+    """Log each certificate that has expired, or will within `NOTICE`."""
+    for file, end in expiries.items():
+        if end - now > NOTICE:
             continue
         days = round((end - now) / DAY, 1)
         if days > 0:

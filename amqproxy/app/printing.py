@@ -21,6 +21,7 @@ from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, report
 from amqproxy.proxy.record_source import OVERDUE_INTERVAL, RecordSource
 from amqproxy.rules.matching.filters import Filter
+from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
@@ -87,12 +88,23 @@ class Printing:
         self.tap = self._source.tap
         self.is_unheard = False
         self._render = settings.render
+        observed = settings.observed
+        self._prints_findings = observed is not None and observed.findings and settings.wanted is None
         self._something = trio.Event()
         self._much = trio.Event()
         self._lock = trio.Lock()
         self._writing = threading.Lock()
         self._unwritten = 0
         self._reason = ""
+
+    def note_findings(self, findings: Iterable[Finding]) -> None:
+        """Print findings about the proxy itself, if findings are printed, and not only those of selected commands."""
+        if self._prints_findings:
+            for each in findings:
+                cost = len(each.to_json())
+                if self._queue.has_room(cost):
+                    self._queue.add(each, cost)
+                    self._queue.wake()
 
     def _keep(self, passed: Decoded, cost: int, count: int) -> None:
         """Queue traffic whose lines will be written."""

@@ -21,6 +21,7 @@ from amqproxy.app.printing import PrintSettings
 from amqproxy.app.pump_threads import open_pumps
 from amqproxy.app.reload import Reloader, mirror_upstreams
 from amqproxy.app.signals import ENDING, handle_ending, handle_hangup, report_to_systemd
+from amqproxy.app.state_watch import StateSource, watch_state
 from amqproxy.app.switching import open_switches
 from amqproxy.app.watchers import Watchers
 from amqproxy.broker.server.server import BrokerServer
@@ -155,12 +156,14 @@ async def run(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(handle_ending, signals, drain, nursery.cancel_scope)
             nursery.start_soon(handle_hangup, hangups, reload)
-            watched = (reloader.certificate_files, reloader.renew_certificates)
+            state = StateSource(lambda: upstreams.groups, logins)
+            watched = (reloader.certificate_files, reloader.renew_certificates, state.note_certificates)
             nursery.start_soon(kept_up, "certificates not watched", watch_certificates, *watched)
             nursery.start_soon(kept_up, "temporary rules not ended", rule_control.expire)
             nursery.start_soon(kept_up, "members not checked", checks.run)
             nursery.start_soon(kept_up, "names not looked up", lookups.run)
             nursery.start_soon(kept_up, "logins not checked", logins.run)
+            nursery.start_soon(kept_up, "state not watched", watch_state, state, watchers.report)
             if switches is not None:
                 nursery.start_soon(kept_up, "clients not switched", switches.run)
             report_to_systemd(nursery, systemd, drain, config.limits.drain_timeout)

@@ -25,6 +25,7 @@ from amqproxy.process.supervision import contained, kept_up, report, supervised
 from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.recording.recorder import NotRecordable, Recorder
 from amqproxy.taps import endpoint
+from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.object_tap import ObjectMetrics, ObjectTap
 from amqproxy.taps.tap import Tap
@@ -64,6 +65,7 @@ class Watchers:
         self.control: socket.socket | None = None
         self._telemetry: Telemetry | None = None
         self._object_tap: ObjectTap | None = None
+        self._service: ControlService | None = None
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -124,6 +126,7 @@ class Watchers:
             kept = self._config.control.ring if self._config.control else 0
             ring = kept or (LIVE_RING if self._config.dashboard else 0)  # traffic before the dashboard runs
             service = ControlService(handler, self.hub, self.metrics, ring=ring, keeps_newest=bool(kept))
+            self._service = service
             nursery.start_soon(service.run, self.control)
         nursery.start_soon(kept_up, "recording not watched", self.recorder.run)
         if self._config.dashboard and self._browsers and self._control_path:
@@ -139,6 +142,15 @@ class Watchers:
         if self._object_tap:
             nursery.start_soon(kept_up, "traces not relieved", _keep_bounded, self._object_tap)
         return service
+
+    def report(self, findings: list[Finding]) -> None:
+        """Pass findings about the proxy itself to all that read or count findings."""
+        if self._service:
+            self._service.note_findings(findings)
+        if self._object_tap:
+            self._object_tap.count_findings(findings)
+        if self._printing:
+            self._printing.note_findings(findings)
 
     async def finish(self) -> None:
         """Finish the recording and the export, after the last traffic."""

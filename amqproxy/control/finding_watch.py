@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import trio
 
@@ -15,6 +15,7 @@ from amqproxy.control.tap_ring import Entry, TapRing
 from amqproxy.control.work_share import WorkShare
 from amqproxy.process.supervision import contained
 from amqproxy.proxy.record_source import OVERDUE_INTERVAL, RecordSource
+from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
@@ -114,7 +115,7 @@ class FindingEvaluation(RingSubscription):
         if not self._found:
             self._found = self._queue.take_records()
         for _ in range(min(FINDINGS_A_LOOK, len(self._found))):
-            yield b'{"event":"finding","record":%b}' % self._found.popleft().to_json()
+            yield _event(self._found.popleft())
 
     def take_lost(self) -> int:
         """Return how many findings were dropped since the last call; missed traffic counts as one."""
@@ -167,13 +168,22 @@ class FindingWatch:
         self._readers: list[FindingReader] = []
         self._evaluation: FindingEvaluation | None = None
         self._newest = FindingReader(_ignore)
+        self._of_proxy = FindingReader(_ignore)
+        """The newest findings about the proxy itself, which are kept also while nobody reads."""
         self._something = trio.Event()
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        """Pass on findings about the proxy itself."""
+        for finding in findings:
+            event = _event(finding)
+            for reader in (self._of_proxy, *self._readers):
+                reader.add(event)
 
     def join(self, request: Subscribe, wake: Callable[[], None]) -> FindingReader:
         """Return a reader of the findings from now on; of earlier ones too, if the request is from the start."""
         reader = FindingReader(wake)
         if request.since == "start":
-            for event in self._newest.waiting:
+            for event in (*self._of_proxy.waiting, *self._newest.waiting):
                 reader.add(event)
         self._readers.append(reader)
         if self._evaluation is None:
@@ -234,6 +244,10 @@ class FindingWatch:
             await trio.sleep(OVERDUE_INTERVAL)
             if self._evaluation is not None:
                 await self._evaluation.report_overdue()
+
+
+def _event(finding: PrintedRecord) -> bytes:
+    return b'{"event":"finding","record":%b}' % finding.to_json()
 
 
 def _ignore() -> None:

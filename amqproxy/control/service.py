@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any, Protocol
 
@@ -26,6 +26,7 @@ from amqproxy.process.exception_frames import release_frames
 from amqproxy.process.supervision import contained, kept_up, supervised
 from amqproxy.proxy.record_source import OVERDUE_INTERVAL
 from amqproxy.proxy.session.session import Session
+from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.record import encoded
 
@@ -125,6 +126,11 @@ class ControlService:
                     nursery.start_soon(supervised, "control connection failed", self._serve, await listener.accept())
                     pause = 0.0
                 await trio.sleep(pause)
+
+    def note_findings(self, findings: Iterable[Finding]) -> None:
+        """Pass on findings about the proxy itself to the clients that read findings."""
+        if self._findings is not None:
+            self._findings.add(findings)
 
     def note_hold(self, session: Session, number: int) -> None:
         """Queue an event about a new held command for the clients that watch."""

@@ -235,6 +235,7 @@ class CountedMember(Protocol):
     picks: int
     retries: int
     ejections: int
+    downs: int
     connect_seconds: float
     tls_handshakes: int
     failures_by_kind: dict[str, int]
@@ -320,6 +321,8 @@ class _UpstreamCollector(Collector):
         failures = CounterMetricFamily("amqproxy_upstream_member_failures", text, labels=[*labels, "reason"])
         text = "How often a member was left out, since connections to it had failed."
         ejections = CounterMetricFamily("amqproxy_upstream_member_ejections", text, labels=labels)
+        text = "How often a member went down, since its active checks failed."
+        downs = CounterMetricFamily("amqproxy_upstream_member_downs", text, labels=labels)
         text = "Clients that were taken to another member after this one had failed."
         retries = CounterMetricFamily("amqproxy_upstream_member_retries", text, labels=labels)
         text = "Whether more members of an upstream fail than may be left out: 1, or 0."
@@ -348,9 +351,10 @@ class _UpstreamCollector(Collector):
                 for reason, count in member.failures_by_kind.items():
                     failures.add_metric([*values, reason], count)
                 ejections.add_metric(values, member.ejections)
+                downs.add_metric(values, member.downs)
                 retries.add_metric(values, member.retries)
-        yield from (states, connections, seconds, handshakes, failures, ejections, retries, panic)
-        yield from (waiting, waits, refused)
+        yield from (states, connections, seconds, handshakes, failures, ejections, downs, retries)
+        yield from (panic, waiting, waits, refused)
 
 
 class _LogCollector(Collector):

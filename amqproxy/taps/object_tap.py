@@ -177,6 +177,8 @@ class ObjectTap(DecodedOnly):
         self._memory = memory
         self._sessions: dict[int, _ObservedSession | None] = {}
         self._process_inspector = ProcessInspector()
+        self.count_findings = metrics.count_findings
+        """Counts findings that no session shows."""
 
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
         if sender is CLIENT:

@@ -20,6 +20,7 @@ from amqproxy.control.record_subscription import RecordSubscription
 from amqproxy.control.request import Subscribe
 from amqproxy.control.tap_ring import TapRing
 from amqproxy.control.work_share import WorkShare
+from amqproxy.taps.findings.finding import NO_CONNECTION, Finding, Severity
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.trace.snapshot import ChannelSnapshot, ConnectionSnapshot
 from amqproxy.taps.trace_tap import TraceTap
@@ -242,3 +243,34 @@ async def test_readers_are_told_how_many_findings_were_dropped_before(monkeypatc
         assert list(reader.take()) == [b'{"event":"findings-lost","count":3}']
         assert list(reader.take()) == []
         watch.leave(reader)
+
+
+def test_findings_about_the_proxy_are_kept_for_readers_that_come_later() -> None:
+    traffic = Traffic()
+    watch = FindingWatch(traffic.ring, traffic.metrics, WorkShare())
+    woken: list[int] = []
+    early = watch.join(Subscribe(findings=True), lambda: woken.append(1))
+    woken.clear()
+    watch.add(of_proxy("the first"))
+    assert (kinds(early.take()), woken) == (["upstream-flapping"], [1])
+    watch.leave(early)
+    watch.add(of_proxy("the second"))
+    assert list(watch.join(Subscribe(findings=True), lambda: None).take()) == []
+    late = watch.join(Subscribe(findings=True, since="start"), lambda: None)
+    texts = [msgspec.json.decode(each)["record"]["text"] for each in late.take()]
+    assert texts == ["the first", "the second"]
+
+
+def of_proxy(text: str) -> list[Finding]:
+    return [
+        Finding(
+            ts_ns=1,
+            stream=NO_CONNECTION,
+            connection="a:5672",
+            kind="upstream-flapping",
+            severity=Severity.WARNING,
+            text=text,
+            why="",
+            remedy="",
+        )
+    ]

@@ -25,6 +25,7 @@ class FixedCredential:
 
     def __init__(self, credential: Credential) -> None:
         self._credential = credential
+        self.fault = ""
 
     async def current(self) -> Credential:
         return self._credential

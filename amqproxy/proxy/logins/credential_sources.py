@@ -25,7 +25,9 @@ CountRenewal = Callable[[str, str], None]
 
 
 class RunningSource(CredentialSource, Protocol):
-    """A source that runs in the background."""
+    """A source that runs in the background; `fault` is the reason of its last failure, or ""."""
+
+    fault: str
 
     async def run(self) -> None:
         """Keep the credential current, until cancelled."""

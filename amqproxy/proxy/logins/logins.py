@@ -106,6 +106,11 @@ class Logins:
         """Return the number of requests for a token by outcome; `None` if the upstream's login needs none."""
         return self._renewals.get(upstream)
 
+    def renewal_fault(self, upstream: str) -> str:
+        """Return the reason why the upstream's last credential could not be got; "" without a failure."""
+        found = self._parts.sources.get(upstream)
+        return "" if found is None else found.source.fault
+
     def _count_renewal(self, upstream: str, outcome: str) -> None:
         counts = self._renewals.setdefault(upstream, dict.fromkeys(RENEWAL_OUTCOMES, 0))
         counts[outcome] += 1

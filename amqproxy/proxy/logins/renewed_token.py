@@ -66,19 +66,20 @@ class RenewedToken:
         self._draw = draw
         self._successors = Successors()
         self._credential: Credential | None = None
-        self._fault = ""
+        self.fault = ""
+        """The reason why the last request failed, or ""."""
         self._attempted = trio.Event()
         self._wanted = trio.Event()
 
     async def current(self) -> Credential:
         found = self._valid()
-        if found is None and not self._fault:  # the first one is being fetched, or the clock has leapt
+        if found is None and not self.fault:  # the first one is being fetched, or the clock has leapt
             self._wanted.set()
             with trio.move_on_after(PATIENCE):
                 await self._attempted.wait()
             found = self._valid()
         if found is None:
-            raise CredentialFailed(self._fault or f"there is no token after {PATIENCE:g} s")
+            raise CredentialFailed(self.fault or f"there is no token after {PATIENCE:g} s")
         return found
 
     def subscribe(self, renewed: Renewed) -> Callable[[], None]:
@@ -114,7 +115,7 @@ class RenewedToken:
             self._fail(fault)
             return None
         credential = Credential(self._user, token, is_token=True, expires_at=expires_at)
-        is_first, self._credential, self._fault = self._credential is None, credential, ""
+        is_first, self._credential, self.fault = self._credential is None, credential, ""
         self._count("renewed")
         logger().info("token fetched", upstream=self._upstream, seconds=round(min(lifetime, 1e9)))
         if not is_first:
@@ -125,7 +126,7 @@ class RenewedToken:
 
     def _fail(self, fault: str) -> None:
         self._count("failed")
-        self._fault = fault
+        self.fault = fault
         found = self._valid()
         left = 0 if found is None else round(min(found.expires_at - self._now(), 1e9))
         logger().error("token not renewed", upstream=self._upstream, reason=fault, seconds_left=left)

@@ -56,6 +56,7 @@ class Member:
         "connections",
         "credit",
         "dial",
+        "downs",
         "ejected_until",
         "ejections",
         "failing_since",
@@ -106,7 +107,8 @@ class Member:
         """Consecutive failures to connect."""
         self.failures_by_kind = dict.fromkeys(FAILURES, 0)
         self.last_failure = ""
-        self.ejections = 0
+        self.ejections = self.downs = 0
+        """Number of times that it was left out since it had failed, and that it went down by its checks."""
         self.streak = 0
         """Consecutive ejections, which lengthen the next."""
         self.ejected_until = -math.inf
@@ -224,5 +226,6 @@ class Member:
             self.failing_since = now
         if not self._is_down and self._failed_checks >= fall:
             self._is_down = True
+            self.downs += 1
             return True
         return False

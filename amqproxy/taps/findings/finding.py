@@ -24,6 +24,10 @@ class Severity(StrEnum):
         return list(Severity).index(self)
 
 
+NO_CONNECTION = -1
+"""Stream of a finding that is not about a connection."""
+
+
 class RecordNumber(msgspec.Struct, frozen=True, omit_defaults=True, rename={"sender": "from"}):
     """Which record shows something: the nth frame of `sender` ("client" or "server") on its connection.
 
@@ -42,7 +46,8 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     `kind` is one of those in docs/findings.md. `text` says what was seen, `why` why that matters, `remedy` what to do.
     `ts_ns` is when it was seen, in nanoseconds since 1970; `stream`, `connection` and `channel` are as in records.
     `count` is how often it has been seen on the connection: it is reported the first time, the tenth, the hundredth ….
-    `evidence` are the records that show it, the last one last; none where nothing that passed does.
+    `evidence` are the records that show it, the last one last; none where nothing that passed does. A finding about
+    the proxy itself has the stream -1, and the upstream, the member or the file that it is about as its `connection`.
     """
 
     ts_ns: int

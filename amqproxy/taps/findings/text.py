@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amqproxy.taps.findings.finding import Finding, Severity
+from amqproxy.taps.findings.finding import NO_CONNECTION, Finding, Severity
 from amqproxy.taps.text import RED, RESET, YELLOW, clock, printable
 
 _COLOURS = {Severity.ERROR: RED, Severity.WARNING: YELLOW, Severity.INFO: ""}
@@ -16,10 +16,13 @@ class FindingLines:
         self._explained: set[str] = set()
 
     def line(self, finding: Finding) -> str:
-        """Return a finding's time (UTC), connection number, channel, severity, kind and text, and the explanation."""
+        """Return a finding's time (UTC), the numbers of its connection and channel if it has them, its severity, kind
+        and text, and the explanation.
+        """
         channel = "" if finding.channel is None else f"ch {finding.channel}"
         count = f" ({finding.count} times)" if finding.count > 1 else ""
-        text = f"{clock(finding.ts_ns)} #{finding.stream:<3} ! {channel:<7} {finding.severity.upper()} {finding.kind}: "
+        number = "" if finding.stream == NO_CONNECTION else f"#{finding.stream}"
+        text = f"{clock(finding.ts_ns)} {number:<4} ! {channel:<7} {finding.severity.upper()} {finding.kind}: "
         text += f"{printable(finding.text)}{count}"
         colour = _COLOURS[finding.severity] if self._is_coloured else ""
         if colour:

@@ -130,6 +130,24 @@ def test_members_are_seen_drained_ejected_weighed_and_restored(
         until(lambda action=action: f"action=upstreams-{action} " in stage.log, f"{action} in the log")
 
 
+def test_a_member_that_flaps_is_a_finding_without_a_connection(stage: Stage, page: WatchedPage, dead_port: int) -> None:
+    from playwright.sync_api import expect
+
+    with ControlClient(Path(stage.control)) as control:
+        for _ in range(3):
+            control.ask("upstreams-eject", member=f"127.0.0.1:{dead_port}")
+    page.goto(stage.url + "findings?filter=kind:upstream-flapping")
+    window = page.page
+    row = window.get_by_role("grid", name="Findings").locator(".sheet").get_by_role("row").filter(has_text="left out")
+    row.first.click()
+    expect(window.get_by_text("In the proxy itself: no frame shows it.")).to_be_visible()
+    expect(window.get_by_text(f"127.0.0.1:{dead_port} of blue was left out 3 times").first).to_be_visible()
+    expect(window.get_by_role("link", name="Its frames")).to_have_count(0)
+    assert page.violations() == []
+    window.get_by_role("link", name="The upstreams").click()
+    expect(window.get_by_role("main")).to_have_accessible_name("Upstreams")
+
+
 def test_a_switch_is_watched_and_led_back(stage: Stage, page: WatchedPage, brokers: list[OwnBroker]) -> None:
     from playwright.sync_api import expect
 

@@ -28,6 +28,8 @@ from amqproxy.taps.findings.inspector import DETECTORS, Inspector
 from amqproxy.taps.findings.leaked_channels import MANY as MANY_CHANNELS
 from amqproxy.taps.findings.process_detector import ProcessDetector
 from amqproxy.taps.findings.process_inspector import PROCESS_DETECTORS
+from amqproxy.taps.findings.state.state_detector import StateDetector
+from amqproxy.taps.findings.state.state_inspector import STATE_DETECTORS
 from amqproxy.taps.trace.snapshot import ChannelSnapshot, ConnectionSnapshot, HandshakeSnapshot
 from tests.taps.findings.inspected import Inspected
 from tests.taps.trace.traced import Traced, frames_of
@@ -43,10 +45,11 @@ def leaves(base: type[Detector]) -> Iterator[type[Detector]]:
 
 def test_every_kind_is_in_the_documentation() -> None:
     rows = re.findall(r"^\| `([a-z0-9-]+)` \| (\w+) \|", PAGE.read_text(), re.MULTILINE)
-    every = [*DETECTORS, *PROCESS_DETECTORS]
-    assert rows == sorted((each.kind, str(each.severity)) for each in every)
+    every = [*DETECTORS, *PROCESS_DETECTORS, *STATE_DETECTORS]
+    assert rows == sorted({(each.kind, str(each.severity)) for each in every})
     assert set(DETECTORS) == set(leaves(Detector))
     assert set(PROCESS_DETECTORS) == set(ProcessDetector.__subclasses__())
+    assert set(STATE_DETECTORS) == set(StateDetector.__subclasses__())
 
 
 def test_each_says_why_and_what_to_do_in_sentences() -> None:
@@ -54,6 +57,9 @@ def test_each_says_why_and_what_to_do_in_sentences() -> None:
         assert each.why.endswith("."), each
         assert each.remedy.endswith("."), each
         assert len(each.handlers) > 0, each
+    for kind in STATE_DETECTORS:
+        assert kind.why.endswith("."), kind
+        assert kind.remedy.endswith("."), kind
 
 
 def test_what_repeats_is_reported_at_powers_of_ten() -> None:
