@@ -12,10 +12,12 @@ import msgspec
 
 from amqproxy.broker.server.server import BrokerServer
 from amqproxy.configuration.config import INTEGRATED, Config, ConfigError
+from amqproxy.configuration.pool_config import PoolConfig
 from amqproxy.configuration.resources import ConfigResources
 from amqproxy.configuration.upstream_config import MemberConfig, NamedUpstream, UpstreamConfig
 from amqproxy.configuration.values import split_address
 from amqproxy.proxy.admission_queue import AdmissionQueue
+from amqproxy.proxy.amqp091.pools.pools import Pools
 from amqproxy.proxy.logins.credential import CredentialSource
 from amqproxy.proxy.upstream import MAIN, Dialer
 from amqproxy.proxy.upstreams.group import UpstreamGroup
@@ -62,6 +64,25 @@ def routes_of(
     found = Routes(default, by_listener, routes, groups.values())
     for group in found.groups:
         group.login = credentials.get(group.name)
+        before_it = known.get(group.name)
+        group.pools = _pools(group, _pool_of(config, group.name), before_it)
+    return found
+
+
+def _pool_of(config: Config, name: str) -> PoolConfig | None:
+    if name in config.clients_upstreams:
+        return config.clients_upstreams[name].pool
+    return config.upstream.pool if isinstance(config.upstream, UpstreamConfig) else None
+
+
+def _pools(group: UpstreamGroup, config: PoolConfig | None, before: UpstreamGroup | None) -> Pools | None:
+    """Return the pools of a group: those from before a reload, with the new limits."""
+    if config is None:
+        return None
+    found = before.pools if before is not None else None
+    if not isinstance(found, Pools):
+        found = Pools(group.name, config)
+    found.config, found.source = config, group.login
     return found
 
 

@@ -23,6 +23,14 @@ def upstreams(*, socket: Socket = None, config: SocketConfig = None, json: Json 
         print_list(client.ask("upstreams"), "upstreams", UPSTREAMS, json)
 
 
+def pools(*, socket: Socket = None, config: SocketConfig = None, json: Json = False) -> None:
+    """Print the pools of connections that clients share: their connections, clients and channels."""
+    from amqproxy.control.tables import POOLS
+
+    with connected(socket, config) as client:
+        print_list(client.ask("pools"), "pools", POOLS, json)
+
+
 def upstreams_drain(
     member: Member,
     /,
@@ -105,5 +113,13 @@ def _change(request: str, socket: Socket, config: SocketConfig, **options: Any) 
     print(f"{entry['member']}: {entry['state']}, weight {entry['weight']}", file=sys.stderr)
 
 
-COMMANDS = (upstreams, upstreams_drain, upstreams_eject, upstreams_restore, upstreams_weight, upstreams_rebalance)
+COMMANDS = (
+    pools,
+    upstreams,
+    upstreams_drain,
+    upstreams_eject,
+    upstreams_restore,
+    upstreams_weight,
+    upstreams_rebalance,
+)
 """The subcommands."""

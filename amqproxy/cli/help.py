@@ -78,6 +78,7 @@ EXAMPLES = {
     "control switches-forth": ("control switches-forth blue-green --config amqproxy.toml",),
     "control switches-queues": ("control switches-queues blue-green --config amqproxy.toml",),
     "control switches-settle": ("control switches-settle blue-green --config amqproxy.toml",),
+    "control pools": ("control pools --config amqproxy.toml",),
     "control upstreams": ("control upstreams --config amqproxy.toml",),
     "control upstreams-drain": ("control upstreams-drain mq-1:5672 --rate 50 --config amqproxy.toml",),
     "control upstreams-eject": ("control upstreams-eject mq-1:5672 --seconds 60 --config amqproxy.toml",),

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from amqproxy.configuration.login_config import UpstreamLogin
+from amqproxy.configuration.pool_config import PoolConfig
 from amqproxy.configuration.tls_config import ClientTLS
 from amqproxy.configuration.values import Count, ListenAddress, RemoteAddress, Seconds, Strict, check_broker_address
 from amqproxy.rules.bridge import Bridge
@@ -33,9 +34,16 @@ class UpstreamConfig(Strict, frozen=True):
     """
     login_queue: Count = 10_000
     """Maximum number of clients that wait for that; a further one is refused."""
+    pool: PoolConfig | None = None
+    """Connections that clients of AMQP 0-9-1 share; by default, each has its own."""
 
     def __post_init__(self) -> None:
         check_broker_address(self.address)
+        if self.pool is not None and self.proxy_protocol:
+            raise ValueError(
+                ".pool: clients share connections, so that the broker cannot be sent their addresses: "
+                "leave out `proxy_protocol` or `pool`"
+            )
 
 
 class MemberConfig(Strict, frozen=True):

@@ -266,6 +266,10 @@ class ListUpstreams(Request, frozen=True, tag="upstreams"):
     """List the members of all upstreams."""
 
 
+class ListPools(Request, frozen=True, tag="pools"):
+    """List the pools of upstream connections that clients share."""
+
+
 MemberAddress = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
 
 Rate = Annotated[float, msgspec.Meta(ge=0, le=10_000)]
@@ -419,6 +423,7 @@ AnyRequest = (
     | CloseSession
     | Pause
     | Resume
+    | ListPools
     | ListUpstreams
     | DrainUpstream
     | EjectUpstream
@@ -487,6 +492,7 @@ PROXY_REQUESTS = SWITCH_REQUESTS | frozenset(
         Release,
         Pause,
         Resume,
+        ListPools,
         ListUpstreams,
         DrainUpstream,
         EjectUpstream,

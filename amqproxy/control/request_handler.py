@@ -44,6 +44,7 @@ from amqproxy.control.request import (
     ListConnections,
     ListConsumers,
     ListHeld,
+    ListPools,
     ListRules,
     ListSessions,
     ListSwitches,
@@ -249,6 +250,8 @@ class RequestHandler:
                 if self._broker_control is None:
                     raise RequestError("not-observable", "this proxy has no integrated broker")
                 return ListResponse(*self._broker_control.entries(request))
+            case ListPools():
+                return ListResponse("pools", self._upstream_control().pools())
             case ListUpstreams():
                 return ListResponse("upstreams", self._upstream_control().entries(self._now()))
             case DrainUpstream() | EjectUpstream() | RestoreUpstream() | WeighUpstream() | RebalanceUpstream():

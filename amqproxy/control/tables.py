@@ -156,6 +156,20 @@ UPSTREAMS = (
 )
 """Columns of the request `upstreams`."""
 
+POOLS = (
+    field("upstream", "upstream"),
+    field("member", "member"),
+    field("vhost", "vhost"),
+    field("user", "user"),
+    number("connections", "connections"),
+    number("clients", "clients"),
+    number("pinned", "pinned"),
+    number("channels", "channels"),
+    number("waiting", "waiting"),
+    number("blocked", "blocked"),
+)
+"""Columns of the request `pools`."""
+
 SWITCHES = (
     field("switch", "switch"),
     field("state", "state"),

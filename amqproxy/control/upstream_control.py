@@ -42,6 +42,12 @@ class UpstreamControl:
             for member in group.members:
                 yield self._entry(group, member, now)
 
+    def pools(self) -> Iterator[Entry]:
+        """Yield an entry for each pool of connections that clients share."""
+        for group in self._upstreams.groups:
+            if group.pools is not None:
+                yield from group.pools.report()
+
     def change(self, request: UpstreamRequest, now: float) -> dict[str, Any]:
         """Carry out a request, and return the response; raise `RequestError` if there is no such member."""
         if isinstance(request, RebalanceUpstream):

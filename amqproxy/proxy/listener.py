@@ -232,6 +232,8 @@ class ProxyServer:
             nursery.start_soon(kept_up, "clients not moved", self.moves.run)
             nursery.start_soon(kept_up, "rules not replaced", self._keep_moving)
             nursery.start_soon(kept_up, "tokens not watched", self._keep_tokens)
+            self.upstreams.start = lambda function: nursery.start_soon(supervised, "pool failed", function)
+            nursery.start_soon(kept_up, "pools not kept", self.upstreams.keep_pools)
             if self._pumps is not None:
                 nursery.start_soon(kept_up, "pumps not served", self._pumps.run)
             try:
@@ -441,6 +443,9 @@ class ProxyServer:
                 rules=self.rules,
                 unread=opened.config.unread,
                 login=opened.login,
+                find_pools=partial(self.upstreams.pools_for, opened.config.address)
+                if self.upstreams.have_pools
+                else None,
                 client=client,
                 on_hold=self._noting_hold,
                 resume=self._resuming,

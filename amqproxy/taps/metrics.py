@@ -31,6 +31,7 @@ from amqproxy.peer import Peer
 from amqproxy.taps.dialects import TALLIES
 from amqproxy.taps.metering.distribution import Distribution
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
+from amqproxy.taps.pool_metrics import CountedPools, PoolCollector
 
 Tallies = dict[str, dict[Peer, Any]]
 """The tally of each peer's frames, by protocol."""
@@ -200,6 +201,7 @@ class Metrics:
     def count_upstreams(self, groups: Callable[[], Iterable[CountedGroup]]) -> None:
         """Export the members of upstream `groups`, on each scrape."""
         self.registry.register(_UpstreamCollector(groups))
+        self.registry.register(PoolCollector(groups))
 
     def count_log(self, dropped: Callable[[], int]) -> None:
         """Export how many log lines were dropped, according to `dropped`, on each scrape."""
@@ -255,6 +257,8 @@ class CountedGroup(Protocol):
     """An upstream group, as metrics export it."""
 
     name: str
+    pools: CountedPools | None
+    """The connections that its clients share, if they do."""
 
     def states(self) -> list[tuple[Any, str]]:
         """Return the members, each with the name of its standing."""

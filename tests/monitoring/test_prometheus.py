@@ -66,7 +66,11 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         "metrics": {"address": "127.0.0.1:0", "by": OBJECTS, "max_series": MAX_SERIES, "findings": True},
         "limits": {"connections": MOST_CONNECTIONS},
         "rules": RULES,
-        "upstreams": {"nowhere": {"address": "127.0.0.1:1", "password_env": "HOME"}},
+        "upstreams": {
+            "nowhere": {"address": "127.0.0.1:1", "password_env": "HOME"},
+            "pooled": {"address": "127.0.0.1:1", "pool": {}},
+        },
+        "routes": [{"sni": "pooled.example", "upstream": "pooled"}],
     }
     proxy = Proxy(directory, broker.port, "--print", **config)
     try:

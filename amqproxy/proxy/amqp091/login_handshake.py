@@ -54,8 +54,8 @@ class Amqp091LoginHandshake:
     def __init__(self, offer: Offer, initial_frame_max: int) -> None:
         self._offer = offer
         self._frame_max = initial_frame_max
-        self._client = Connection(initial_frame_max=initial_frame_max)
-        self._client.receive_header(CLIENT, HEADER)
+        self.client = Connection(initial_frame_max=initial_frame_max)
+        self.client.receive_header(CLIENT, HEADER)
         self._received = b""
         self.sent: ConnectionStartOk | None = None
 
@@ -63,7 +63,7 @@ class Amqp091LoginHandshake:
 
     def start(self, mechanisms: Iterable[str]) -> bytes:
         properties = self._offer.properties or Table({"capabilities": dict.fromkeys(CAPABILITIES, True)})
-        return self._client.send(SERVER, 0, ConnectionStart(0, 9, properties, " ".join(mechanisms).encode(), b"en_US"))
+        return self.client.send(SERVER, 0, ConnectionStart(0, 9, properties, " ".join(mechanisms).encode(), b"en_US"))
 
     def receive(self, data: bytes) -> list[ClientStep]:
         found: list[ClientStep] = []
@@ -74,7 +74,7 @@ class Amqp091LoginHandshake:
                 break
             (frame,) = every_frame(self._received[:end], 0)
             self._received = self._received[end:]
-            is_method = self._client.receive(CLIENT, frame) and frame.kind == METHOD
+            is_method = self.client.receive(CLIENT, frame) and frame.kind == METHOD
             match frame.method if is_method else None:
                 case ConnectionStartOk() as start:
                     found.append(Response(start.mechanism, *credentials_of(start.mechanism, start.response)))
@@ -82,7 +82,7 @@ class Amqp091LoginHandshake:
                     found.append(VhostRequest(request.virtual_host, self._received))
                     self._received = b""
                 case ConnectionClose():
-                    found.append(Departure(self._client.send(SERVER, 0, ConnectionCloseOk())))
+                    found.append(Departure(self.client.send(SERVER, 0, ConnectionCloseOk())))
                 case ConnectionCloseOk():
                     found.append(Departure(b""))
                 case _:
@@ -90,17 +90,22 @@ class Amqp091LoginHandshake:
         return found
 
     def tune(self) -> bytes:
-        return self._client.send(SERVER, 0, ConnectionTune(*self._offer.limits(USUAL)))
+        return self.client.send(SERVER, 0, ConnectionTune(*self._offer.limits(USUAL)))
+
+    def open_ok(self) -> bytes:
+        """Return the answer to connection.open, for a client that shares a connection."""
+        self.sent = self.client.client
+        return self.client.send(SERVER, 0, ConnectionOpenOk())
 
     def close(self, code: int, text: str) -> bytes:
-        is_late = self._client.state in (ConnectionState.AGREED, ConnectionState.OPENING)
+        is_late = self.client.state in (ConnectionState.AGREED, ConnectionState.OPENING)
         if not is_late and not self._announces_refusals:
             return b""
-        return self._client.send(SERVER, 0, ConnectionClose(code, text, 0, 0))
+        return self.client.send(SERVER, 0, ConnectionClose(code, text, 0, 0))
 
     @property
     def _announces_refusals(self) -> bool:
-        start = self._client.client
+        start = self.client.client
         return start is not None and updated_client(Client(), start).announced("authentication_failure_close")
 
     # --- with a broker
@@ -133,7 +138,7 @@ class Amqp091LoginHandshake:
 
     def _start_ok(self, start: ConnectionStart, credential: Credential | None) -> ConnectionStartOk:
         """Return the client's start-ok, with the credential in place of the client's own if there is one."""
-        own = self._client.client
+        own = self.client.client
         assert own is not None
         if credential is None:
             return own
@@ -146,7 +151,7 @@ class Amqp091LoginHandshake:
     def _agree(self, broker: Connection, tune: ConnectionTune) -> bytes:
         """Answer the broker's tune with what the client has agreed to."""
         self._offer.learn_limits(Limits(tune.channel_max, tune.frame_max, tune.heartbeat))
-        agreed = self._client
+        agreed = self.client
         try:
             answer = broker.send(CLIENT, 0, ConnectionTuneOk(agreed.channel_max, agreed.frame_max, agreed.heartbeat))
         except ProtocolError as error:

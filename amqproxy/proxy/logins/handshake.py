@@ -69,6 +69,15 @@ class BrokerRefused(Exception):
     """A broker has refused the proxy's login, or agreed on less than the client; the text says how."""
 
 
+class ClosedByBroker(Exception):
+    """A broker has refused the proxy's login or the virtual host by connection.close, in words for the client."""
+
+    def __init__(self, code: int, reply_text: str) -> None:
+        super().__init__(f"{code} {reply_text}")
+        self.code = code
+        self.reply_text = reply_text
+
+
 class VhostDown(Exception):
     """A broker cannot open the virtual host now, though another one may."""
 

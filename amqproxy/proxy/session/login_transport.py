@@ -14,6 +14,7 @@ from amqproxy.proxy.logins.credential import Credential, CredentialFailed, Crede
 from amqproxy.proxy.logins.handshake import (
     BrokerRefused,
     ClientStep,
+    ClosedByBroker,
     LoginHandshake,
     Response,
     VhostDown,
@@ -21,6 +22,7 @@ from amqproxy.proxy.logins.handshake import (
 )
 from amqproxy.proxy.logins.login_check import LoginCheck
 from amqproxy.proxy.upstream import Unreachable
+from amqproxy.proxy.upstreams.member import Member
 from amqproxy.proxy.upstreams.reach import BrokerLogin
 from amqproxy.rules.context import Client
 from amqproxy.rules.rewriting.secret import Secret
@@ -31,25 +33,39 @@ _REFUSAL = "Login was refused using authentication mechanism {}. For details see
 """RabbitMQ's text, by which clients recognise a wrong password."""
 
 
+_FAILURES = (Unreachable, BrokerRefused, CredentialFailed)
+"""Exceptions for a client that cannot be connected to a broker."""
+
+Dial = Callable[[Member], Awaitable[tuple[Transport, bytes]]]
+"""Connects a client to a member by itself; returns the connection with the broker's answer to connection.open."""
+
+CredentialOf = Callable[[CredentialSource | None], Awaitable[Credential]]
+"""Returns the credential of a client at a broker with this source of credentials."""
+
+Share = Callable[[Client, CredentialOf, Dial], Awaitable[tuple[Transport, bytes] | None]]
+"""Returns a client's place on a shared connection, and the answer to its connection.open; `None` if there is none."""
+
+
 class LoginTransport:
     """A `Transport` on which the proxy itself is the broker, until it has connected the client to one.
 
     Relays, rules and taps see an ordinary handshake: connection.start comes from here, and so does connection.tune,
-    once `check` has accepted the client. When the client opens its virtual host, `reach` connects it to a broker, where
-    the proxy logs in; from the broker's answer on, all bytes pass to and from `upstream`.
+    once `check` has accepted the client. When the client opens its virtual host, `reach` connects it to a broker (or to
+    this member), where the proxy logs in; from the broker's answer on, all bytes pass to and from `upstream`.
 
     `known` returns what is known of the client so far. `identify` is called with the name of a client whose login was
     accepted, `beat` to send the client heartbeats until it is cancelled, `bound` with the time at which that login
     ends, `follow` with the token with which the proxy has logged in and its source, and `log` with a level and a text.
     `certificate_name` is the user in the client's certificate, "" without one; `is_secure` is whether the client's
-    connection is encrypted.
+    connection is encrypted. `share` gives the client a place on a connection that it shares with others, if its broker
+    has one.
     """
 
     def __init__(
         self,
         handshake: LoginHandshake,
         check: LoginCheck,
-        reach: Callable[[Client, BrokerLogin], Awaitable[Transport]],
+        reach: Callable[[Client, BrokerLogin, Member | None], Awaitable[Transport]],
         *,
         known: Callable[[], Client],
         identify: Callable[[str], None],
@@ -59,6 +75,7 @@ class LoginTransport:
         log: Callable[[str, str], None],
         certificate_name: str,
         is_secure: bool,
+        share: Share | None = None,
     ) -> None:
         self.upstream: Transport | None = None
         self._own_received = 0
@@ -73,6 +90,8 @@ class LoginTransport:
         self._log = log
         self._certificate_name = certificate_name
         self._is_secure = is_secure
+        self._share = share
+        self._password = Secret("")
         self._mechanism = ""
         self._identity: Identity | None = None
         self._steps: deque[ClientStep] = deque()
@@ -130,6 +149,9 @@ class LoginTransport:
             self._identity = await self._check.check(attempt)
         except LoginDenied:
             return self._refused(AccessRefused(_REFUSAL.format(step.mechanism)))
+        except Unreachable as error:
+            raise TransportBroken(str(error)) from None
+        self._password = attempt.password
         self._identify(self._identity.user)
         self._next = self._open_vhost
         return self._handshake.tune()
@@ -147,6 +169,8 @@ class LoginTransport:
             self.upstream, self._next = upstream, upstream.receive
             if step.behind:
                 await upstream.send(step.behind)
+        except (ClosedByBroker, NotAllowed) as error:
+            return self._refused(error)
         except Unreachable as error:
             raise TransportBroken(str(error)) from None
         except (BrokerRefused, CredentialFailed) as error:
@@ -162,15 +186,37 @@ class LoginTransport:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._beat)
             try:
-                upstream = await self._reach(client, self._log_in)
-            except (Unreachable, BrokerRefused, CredentialFailed) as error:
+                upstream = await self._shared(client) or await self._reach(client, self._log_in, None)
+            except (*_FAILURES, ClosedByBroker, NotAllowed) as error:
                 failure = error
             nursery.cancel_scope.cancel()
         if failure is not None:
             raise failure
         return upstream
 
-    def _refused(self, error: ProtocolError) -> bytes:
+    async def _shared(self, client: Client) -> Transport | None:
+        """Return the client's place on a connection that it shares, if its broker has one."""
+        if self._share is None:
+            return None
+        found = await self._share(client, self._pooled_credential, self._dial)
+        if found is None:
+            return None
+        upstream, self._answer = found
+        return upstream
+
+    async def _pooled_credential(self, source: CredentialSource | None) -> Credential:
+        """Return the credential with which connections are opened that the client may share."""
+        assert self._identity is not None
+        return await self._credential(source) or Credential(self._identity.user, self._password)
+
+    async def _dial(self, member: Member) -> tuple[Transport, bytes]:
+        """Connect the client to a broker by itself, after it has shared a connection."""
+        try:
+            return await self._reach(self._known(), self._log_in, member), self._answer
+        except _FAILURES as error:
+            raise TransportBroken(str(error)) from None
+
+    def _refused(self, error: ProtocolError | ClosedByBroker) -> bytes:
         self._next = self._await_departure
         return self._handshake.close(error.code, error.reply_text)
 
@@ -197,7 +243,8 @@ class LoginTransport:
 
     async def _log_in(self, transport: Transport, answer: bytes, source: CredentialSource | None) -> bytes:
         """Log in to a broker that has answered the protocol header; return its answer to connection.open."""
-        credential = await self._credential(source)
+        is_own = self._identity is not None and self._identity.source == "broker"  # which has accepted it as it was
+        credential = None if is_own else await self._credential(source)
         handshake = self._handshake.log_in(credential)
         next(handshake)
         received = answer

@@ -27,7 +27,7 @@ from amqproxy.proxy.logins.login_check import Login, LoginCheck
 from amqproxy.proxy.session.closing import FAILURE, SHUTDOWN
 from amqproxy.proxy.session.farewell import DrainStart, drain_start
 from amqproxy.proxy.session.login_mask import LoginMask
-from amqproxy.proxy.session.login_transport import LoginTransport
+from amqproxy.proxy.session.login_transport import CredentialOf, Dial, LoginTransport
 from amqproxy.proxy.session.opening import Opening, receive_opening, turn_away, with_tls
 from amqproxy.proxy.session.ownership import Handover
 from amqproxy.proxy.session.parked_session import ParkedSession
@@ -41,6 +41,7 @@ from amqproxy.proxy.session.traffic import Traffic, end_soon
 from amqproxy.proxy.session.tunnel import Tunnel
 from amqproxy.proxy.session.unread import refusal_of
 from amqproxy.proxy.upstream import Unreachable
+from amqproxy.proxy.upstreams.client_pools import ClientPools
 from amqproxy.proxy.upstreams.member import Member
 from amqproxy.proxy.upstreams.reach import BrokerLogin, Reach, Reached
 from amqproxy.rules.context import Client
@@ -58,8 +59,9 @@ class Session(SessionView):
     first; `connected_at` is in seconds since 1970. `reach` connects to the broker. `dialects` are the decoded
     protocols, keyed by the names that `recognise` gives their headers. `client` is what is known of the client so far;
     `rules` are the ones applied to it: without any, frames pass unchanged. `unread` is the listener's choice for
-    protocols that are not decoded, `login` the way in which clients log in at the proxy, if they do. `on_hold` is
-    called with the number of each command that waits for an operator.
+    protocols that are not decoded, `login` the way in which clients log in at the proxy, if they do. `find_pools`
+    returns the pools of a client's broker, if any broker has some. `on_hold` is called with the number of each command
+    that waits for an operator.
 
     While a pump has the connection, the session may be parked: `run` has returned, and its parts are reduced to the
     data needed to rebuild them. They are rebuilt temporarily for each inspection. When the connection comes back,
@@ -68,6 +70,7 @@ class Session(SessionView):
 
     __slots__ = (
         "_dialects",
+        "_find_pools",
         "_is_beating",
         "_login",
         "_on_hold",
@@ -96,6 +99,7 @@ class Session(SessionView):
         rules: RuleSet | None = None,
         unread: Unread = None,
         login: Login | None = None,
+        find_pools: Callable[[Client], ClientPools | None] | None = None,
         client: Client | None = None,
         on_hold: Callable[[Session, int], None] = lambda session, number: None,
         resume: Callable[[Session], None] | None = None,
@@ -108,6 +112,7 @@ class Session(SessionView):
         self._rules = rules
         self._unread = unread
         self._login = login
+        self._find_pools = find_pools
         self._token: Credential | None = None
         self.login_ends_at = math.inf
         """End of the login of a client that has logged in by a token, in seconds since 1970."""
@@ -255,9 +260,10 @@ class Session(SessionView):
         self._life.move(SessionEvent.HEADER)
         parts = self._parts
         dialect = self._dialects.get(opening.protocol)
-        if self._login is not None and dialect is not None:
-            handshake = dialect.LOGIN(self._login.offer(opening.protocol), self._limits.initial_frame_max)
-            reached = Reached(self._login_transport(handshake, self._login.check, opening.header))
+        login = self._login or self._login_of_pools(opening.protocol)
+        if login is not None and dialect is not None:
+            handshake = dialect.LOGIN(login.offer(opening.protocol), self._limits.initial_frame_max)
+            reached = Reached(self._login_transport(handshake, login.check, opening.header, opening.protocol))
         else:
             found = await self._reach(opening)
             if found is None:
@@ -305,12 +311,21 @@ class Session(SessionView):
             raise
         self._metrics.upstream_up.labels(reached.upstream).set(1)
         self._metrics.connect_seconds.observe(trio.current_time() - began - reached.waited)
-        member = self._way = self._report.member = reached.member
+        self._take_member(reached.member)
+        return reached
+
+    def _take_member(self, member: Member | None) -> None:
+        """Note the member that serves the client."""
+        self._way = self._report.member = member
         if member is not None and member.address != self.known.upstream:
             self._parts.known = msgspec.structs.replace(self.known, upstream=member.address)
             if self.traffic is not None:
                 self.traffic.learn(upstream=member.address)
-        return reached
+
+    def _login_of_pools(self, protocol: str) -> Login | None:
+        """Return the login of a client that may share connections; `None` if it may not."""
+        pools = self._pools_for(self.known)
+        return pools.login if pools is not None and protocol == pools.PROTOCOL else None
 
     @contextmanager
     def _unhurried(self) -> Iterator[None]:
@@ -322,11 +337,33 @@ class Session(SessionView):
         finally:
             scope.deadline = trio.current_time() + left
 
-    def _login_transport(self, handshake: LoginHandshake, check: LoginCheck, header: bytes) -> LoginTransport:
+    def _pools_for(self, client: Client) -> ClientPools | None:
+        return None if self._find_pools is None else self._find_pools(client)
+
+    def _login_transport(
+        self, handshake: LoginHandshake, check: LoginCheck, header: bytes, protocol: str
+    ) -> LoginTransport:
         """Return the upstream's place while the client logs in at the proxy."""
 
-        async def reach(client: Client, login: BrokerLogin) -> Transport:
-            return (await self._connect(header, client, login)).transport
+        way = self._way
+        assert callable(way)
+
+        async def reach(client: Client, login: BrokerLogin, member: Member | None) -> Transport:
+            if member is None:
+                return (await self._connect(header, client, login)).transport
+            reached = await way(header, client, self._unhurried, login, member)
+            member.note_disconnected()  # it is the client's second connection, of which the first one counts
+            return reached.transport
+
+        async def share(client: Client, credential_of: CredentialOf, dial: Dial) -> tuple[Transport, bytes] | None:
+            pools = self._pools_for(client)
+            if pools is None or protocol != pools.PROTOCOL:
+                return None
+            began = trio.current_time()
+            transport, answer, member = await pools.lease(client, await credential_of(pools.source), handshake, dial)
+            member.note_connected(trio.current_time() - began)
+            self._take_member(member)
+            return transport, answer
 
         def identify(user: str) -> None:
             if self.traffic is not None:
@@ -354,6 +391,7 @@ class Session(SessionView):
             log=self._report.log,
             certificate_name=self._certificate_name(check),
             is_secure=self.client_transport.tls is not None or bool(self.known.tls_subject or self.known.sni),
+            share=share if self._find_pools is not None else None,
         )
 
     def _certificate_name(self, check: LoginCheck) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from amqproxy.configuration.upstream_config import Ejection, HealthCheck
 from amqproxy.proxy.admission_queue import AdmissionQueue
@@ -67,6 +67,8 @@ class UpstreamGroup:
         self.hash_by = hash_by
         self.login: CredentialSource | None = None
         """The credentials for clients that have logged in at the proxy."""
+        self.pools: Any = None
+        """The `ClientPools` of the group, if its clients share connections; they do input and output."""
         self.zone = zone
         self.ejection = ejection or Ejection()
         self.check = check

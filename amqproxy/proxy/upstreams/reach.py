@@ -40,12 +40,17 @@ Returns the broker's answer to connection.open. Raises `Unreachable` if another 
 class Reach(Protocol):
     """Connects a client, and sends this protocol header, if there is one.
 
-    With a `login`, the answer of the result is that of the login. Raises `Unreachable`; or, if clients wait for their
-    turn to log in, which is `unhurried`, `QueueFull` or `Departed`.
+    With a `login`, the answer of the result is that of the login; with a `member`, only that one is tried. Raises
+    `Unreachable`; or, if clients wait for their turn to log in, which is `unhurried`, `QueueFull` or `Departed`.
     """
 
     async def __call__(
-        self, header: bytes, client: Client, unhurried: Unhurried, login: BrokerLogin | None = None
+        self,
+        header: bytes,
+        client: Client,
+        unhurried: Unhurried,
+        login: BrokerLogin | None = None,
+        member: Member | None = None,
     ) -> Reached: ...
 
 
@@ -63,7 +68,13 @@ async def logged_in(transport: Transport, login: Awaitable[bytes]) -> bytes:
 def reach_by(dial: Callable[[], Awaitable[Transport]], source: CredentialSource | None = None) -> Reach:
     """Return a `Reach` that dials, and sends the header without awaiting an answer; logins have the `source`."""
 
-    async def reach(header: bytes, client: Client, unhurried: Unhurried, login: BrokerLogin | None = None) -> Reached:
+    async def reach(
+        header: bytes,
+        client: Client,
+        unhurried: Unhurried,
+        login: BrokerLogin | None = None,
+        member: Member | None = None,
+    ) -> Reached:
         transport = await dial()
         with suppress(TransportBroken):  # whoever receives next reports the failure
             if header:

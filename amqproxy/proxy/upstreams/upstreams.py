@@ -8,11 +8,13 @@ from functools import partial
 
 import trio
 
+from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.process.log import logger
 from amqproxy.proxy.admission_queue import AdmissionQueue
 from amqproxy.proxy.admissions import await_turn
 from amqproxy.proxy.logins.client_network import client_network
 from amqproxy.proxy.upstream import MAIN, Unreachable
+from amqproxy.proxy.upstreams.client_pools import ClientPools, Connect
 from amqproxy.proxy.upstreams.group import MemberEvent, UpstreamGroup
 from amqproxy.proxy.upstreams.member import Member, Standing
 from amqproxy.proxy.upstreams.reach import BrokerLogin, Reach, Reached, Unhurried, logged_in
@@ -20,6 +22,9 @@ from amqproxy.proxy.upstreams.routes import Routes
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Address, Transport, TransportBroken
 from amqproxy.taps.metrics import Metrics
+
+KEEP_INTERVAL = 1.0
+"""Seconds between two looks at the pools."""
 
 
 class Upstreams:
@@ -32,6 +37,8 @@ class Upstreams:
         self.routes = routes
         self.divert: Callable[[UpstreamGroup, Client], UpstreamGroup] = lambda group, client: group
         """Returns the group that takes a client in place of its route's: the seam for switches."""
+        self.start: Callable[[Callable[[], Awaitable[object]]], None] = lambda function: None
+        """Runs a task in the background."""
         self._metrics = metrics
         metrics.count_upstreams(lambda: self.groups)
 
@@ -82,6 +89,36 @@ class Upstreams:
         """
         return partial(self._reach, ends, listener, is_gone)
 
+    # --- connections that clients share
+
+    @property
+    def have_pools(self) -> bool:
+        return any(group.pools is not None for group in self.groups)
+
+    def pools_for(self, listener: str, client: Client) -> ClientPools | None:
+        """Return the pools of the group that takes a client of a listener, if it has any."""
+        group = self.divert(self.routes.group_for(client, listener), client)
+        pools: ClientPools | None = group.pools
+        if pools is not None:
+            self._lend(group, pools)
+        return pools
+
+    async def keep_pools(self) -> None:
+        """Keep the pools of all groups until cancelled."""
+        while True:
+            for group in self.groups:
+                if group.pools is not None:
+                    group.pools.keep()
+            await trio.sleep(KEEP_INTERVAL)
+
+    def _lend(self, group: UpstreamGroup, pools: ClientPools) -> None:
+        """Give pools access to the brokers of their group, which a reload may have replaced."""
+        pools.connect = Connect(
+            lambda client: group.candidates(trio.current_time(), group.key_of(client)),
+            lambda members, login: self._reach_first(group, None, lambda: False, HEADER, members, login),
+        )
+        pools.start = self.start
+
     async def _reach(
         self,
         ends: tuple[Address, Address],
@@ -91,19 +128,33 @@ class Upstreams:
         client: Client,
         unhurried: Unhurried,
         login: BrokerLogin | None = None,
+        member: Member | None = None,
     ) -> Reached:
-        """Connect a client to the first member that answers its protocol header; raise `Unreachable` if none does.
-
-        A member has its group's `connect_timeout` to answer; the last one has the rest of the client's handshake.
-        Without a header, the first member that accepts takes the client; with a `login`, the first that opens its
-        virtual host, or refuses it.
-        """
+        """Connect a client to a member of its group, in its turn."""
         group = self.divert(self.routes.group_for(client, listener), client)
         came = trio.current_time()
         if group.logins is not None:
             await _admitted(group, group.logins, client_network(client.address), is_gone, unhurried)
         waited = trio.current_time() - came
-        candidates = group.candidates(trio.current_time(), group.key_of(client))
+        candidates = [member] if member is not None else group.candidates(trio.current_time(), group.key_of(client))
+        reached = await self._reach_first(group, ends, is_gone, header, candidates, login)
+        return reached._replace(waited=waited)
+
+    async def _reach_first(
+        self,
+        group: UpstreamGroup,
+        ends: tuple[Address, Address] | None,
+        is_gone: Callable[[], bool],
+        header: bytes,
+        candidates: list[Member],
+        login: BrokerLogin | None,
+    ) -> Reached:
+        """Connect to the first member that answers the protocol header; raise `Unreachable` if none does.
+
+        A member has its group's `connect_timeout` to answer; the last one has the rest of the client's handshake.
+        Without a header, the first member that accepts takes the client; with a `login`, the first that opens its
+        virtual host, or refuses it.
+        """
         failed: Unreachable | None = None
         for place, member in enumerate(candidates):
             if failed is not None:
@@ -129,7 +180,7 @@ class Upstreams:
             member.note_connected(trio.current_time() - began)
             if not header:
                 member.note_open()  # nothing will tell
-            return Reached(transport, answer, member, group.name, waited)
+            return Reached(transport, answer, member, group.name)
         if failed is None:
             failed = Unreachable("unreachable", f"{group.name} has no member that takes clients")
         failed.upstream = group.name
@@ -151,7 +202,7 @@ async def _admitted(
 
 
 async def _answered(
-    member: Member, ends: tuple[Address, Address], header: bytes, timeout: float
+    member: Member, ends: tuple[Address, Address] | None, header: bytes, timeout: float
 ) -> tuple[Transport, bytes]:
     """Connect to a member, send it the header, and return the transport with the broker's first bytes."""
     opened: list[Transport] = []

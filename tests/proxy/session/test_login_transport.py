@@ -27,6 +27,7 @@ from amqproxy.proxy.logins.login_check import Login
 from amqproxy.proxy.session import parked_session
 from amqproxy.proxy.session.login_transport import LoginTransport
 from amqproxy.proxy.upstream import Unreachable
+from amqproxy.proxy.upstreams.member import Member
 from amqproxy.proxy.upstreams.reach import BrokerLogin
 from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.context import Client
@@ -459,7 +460,7 @@ class Broker:
 async def test_what_follows_the_opening_in_the_next_chunk_waits_for_the_broker() -> None:
     broker = Broker()
 
-    async def reach(client: Client, login: BrokerLogin) -> Any:
+    async def reach(client: Client, login: BrokerLogin, member: Member | None) -> Any:
         await trio.lowlevel.checkpoint()
         return broker
 
@@ -489,7 +490,7 @@ async def test_what_follows_the_opening_in_the_next_chunk_waits_for_the_broker()
 
 
 async def test_a_certificate_is_never_passed_on() -> None:
-    async def reach(client: Client, login: BrokerLogin) -> Any:
+    async def reach(client: Client, login: BrokerLogin, member: Member | None) -> Any:
         return await login(cast("Transport", Broker()), b"", None)
 
     logged: list[str] = []

@@ -1,0 +1,59 @@
+"""Memory of the clients that were pinned or quarantined."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from amqproxy.proxy.amqp091.pools.sharing import PinReason
+from amqproxy.rules.context import Client
+
+MOST_KNOWN = 10_000
+"""Largest number of clients that are remembered."""
+
+WATCHED = 5
+PINNED = 3
+"""A client that was pinned in `PINNED` of its last `WATCHED` connections begins with a connection of its own."""
+
+
+class _ClientKey(NamedTuple):
+    user: str
+    address: str
+    product: str
+
+
+class _Habit:
+    def __init__(self) -> None:
+        self.pins: deque[bool] = deque(maxlen=WATCHED)
+        self.quarantined_until = 0.0
+
+
+class ClientHabits:
+    """The last connections of clients, by user, address and product."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._known: OrderedDict[_ClientKey, _Habit] = OrderedDict()
+
+    def _habit(self, client: Client) -> _Habit:
+        key = _ClientKey(client.user, client.address, str(client.properties.get("product", "")))
+        habit = self._known.pop(key, None) or _Habit()
+        self._known[key] = habit
+        while len(self._known) > MOST_KNOWN:
+            self._known.popitem(last=False)
+        return habit
+
+    def must_pin(self, client: Client) -> PinReason | None:
+        """Return why a client begins with a connection of its own, if it does."""
+        habit = self._habit(client)
+        if self._clock() < habit.quarantined_until:
+            return PinReason.QUARANTINE
+        return PinReason.HABIT if sum(habit.pins) >= PINNED else None
+
+    def note_connection(self, client: Client, *, was_pinned: bool) -> None:
+        """Note whether a client that leaves was pinned by what it did itself."""
+        self._habit(client).pins.append(was_pinned)
+
+    def quarantine(self, client: Client, seconds: float) -> None:
+        self._habit(client).quarantined_until = self._clock() + seconds

@@ -1,0 +1,141 @@
+"""The upstream connection of a client that was pinned, on which its channels go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from amqproxy.amqp091.frame import METHOD, Frame, encode_method
+from amqproxy.amqp091.frame_reader import FrameReader
+from amqproxy.amqp091.methods import (
+    BY_INDEX,
+    BasicAck,
+    BasicNack,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+)
+from amqproxy.proxy.amqp091.pools.pooled_channel import PooledChannel
+from amqproxy.sockets.transport import Transport, TransportBroken
+
+_ANSWERS = (ChannelOpenOk.index, ConfirmSelectOk.index)
+_CLOSES = (ChannelClose.index, ChannelCloseOk.index)
+_CONFIRMS = (BasicAck.index, BasicNack.index)
+
+
+class OwnUpstream:
+    """The connection `transport`, whose virtual host is open.
+
+    The broker counts the publishes of each channel anew, so that its confirms get the tags that the client expects.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self._offsets: dict[int, int] = {}
+        self._leaving: set[int] = set()
+        self._client_reader = FrameReader()
+        self._reader = FrameReader(frame_max=0)
+
+    async def take_over(self, channels: Iterable[PooledChannel], answer: bytes) -> bytes:
+        """Open the client's channels, and return what is for the client of all that the broker has sent.
+
+        `answer` is the broker's answer to connection.open, which the client has got already, and all behind it.
+        """
+        requests, awaited = [], 1
+        for each in channels:
+            requests.append(encode_method(each.number, ChannelOpen()))
+            awaited += 1
+            if each.is_confirming:
+                requests.append(encode_method(each.number, ConfirmSelect()))
+                awaited += 1
+                if each.confirms:
+                    self._offsets[each.number] = each.confirms
+        if requests:
+            await self.transport.send(b"".join(requests))
+        found: list[bytes] = []
+        data = answer
+        while True:
+            for frame in self._reader.feed(data):
+                if awaited and frame.kind == METHOD and (frame.channel == 0 or frame.index in _ANSWERS):
+                    name = BY_INDEX[frame.index].name
+                    if name == "connection.open-ok" or frame.channel:
+                        awaited -= 1
+                        continue
+                found.append(self._numbered(frame))
+            if not awaited or any(is_close(each) for each in found):
+                break
+            data = await self.transport.receive()
+            if not data:
+                raise TransportBroken("closed by the broker")
+        if not self._offsets:
+            found.append(self._reader.held)
+        return b"".join(found)
+
+    async def receive(self) -> bytes:
+        """Return what the broker sends, with the client's numbers of confirms."""
+        while True:
+            data = await self.transport.receive()
+            if not self._offsets or not data:
+                return data
+            output = b"".join([self._numbered(frame) for frame in self._reader.feed(data)])
+            if self._reader.error is not None:
+                raise TransportBroken(f"the broker does not keep to the protocol: {self._reader.error}")
+            if not self._offsets:
+                output += self._reader.held
+            if output:
+                return output
+
+    def _numbered(self, frame: Frame) -> bytes:
+        """Return a frame of the broker with the client's number of the confirm, if it is one."""
+        raw = frame.raw
+        if frame.kind != METHOD or frame.channel not in self._offsets:
+            return raw
+        if frame.index in _CLOSES:  # a channel that is opened again counts from 1
+            del self._offsets[frame.channel]
+            return raw
+        if frame.index not in _CONFIRMS:
+            return raw
+        tag = frame.delivery_tag + self._offsets[frame.channel]
+        return raw[:11] + tag.to_bytes(8) + raw[19:]
+
+    # --- what the client sends
+
+    def let_leave(self, channels: Iterable[int], reader: FrameReader) -> None:
+        """Keep from the broker what the client sends on channels that it does not know: `reader` reads its frames."""
+        self._leaving = set(channels)
+        self._client_reader = reader
+
+    async def send_rest(self, partial: bytes, frames: Iterable[Frame]) -> None:
+        """Send a message that was begun, and the frames that have been read already."""
+        output = partial + self._without_leaving(frames)
+        if not self._leaving:
+            output += self._client_reader.held
+        await self.transport.send(output)
+
+    async def send(self, data: bytes | memoryview) -> None:
+        if self._leaving:
+            data = self._without_leaving(self._client_reader.feed(bytes(data)))
+            if not self._leaving:
+                data += self._client_reader.held
+        await self.transport.send(data)
+
+    def _without_leaving(self, frames: Iterable[Frame]) -> bytes:
+        output = []
+        for frame in frames:
+            if frame.channel not in self._leaving:
+                output.append(frame.raw)
+            elif frame.kind == METHOD and frame.index == ChannelCloseOk.index:
+                self._leaving.discard(frame.channel)
+        return b"".join(output)
+
+    @property
+    def is_transparent(self) -> bool:
+        """Whether all bytes pass as they are."""
+        return not self._offsets and not self._leaving
+
+
+def is_close(raw: bytes) -> bool:
+    """Whether a frame is connection.close."""
+    return raw[:1] == b"\x01" and raw[7:11] == b"\x00\x0a\x00\x32"

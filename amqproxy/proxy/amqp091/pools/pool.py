@@ -1,0 +1,170 @@
+"""The upstream connections of one member, virtual host and credential."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+import trio
+
+from amqproxy.amqp091.errors import NotAllowed
+from amqproxy.configuration.pool_config import PoolConfig
+from amqproxy.proxy.amqp091.pools.pool_counts import PoolCounts
+from amqproxy.proxy.amqp091.pools.pool_login import LoggedIn
+from amqproxy.proxy.amqp091.pools.request_proof import RequestProofs
+from amqproxy.proxy.amqp091.pools.scout import Scout
+from amqproxy.proxy.amqp091.pools.shared_upstream import SharedClient, SharedUpstream
+from amqproxy.proxy.upstreams.member import TAKES_CLIENTS, Member
+
+MOST_WAITING = 1000
+"""Largest number of clients that wait for a place."""
+
+JITTER = 0.1
+"""Part of the lifetime by which connections differ, so that they do not all end together."""
+
+
+class PoolKey(NamedTuple):
+    """Member, virtual host and login that the clients of a pool have in common; `credential` is a digest."""
+
+    member: Member
+    vhost: str
+    user: str
+    credential: bytes
+
+
+class Pool:
+    """The shared upstreams of one key, and their scout.
+
+    `open` opens a connection with the pool's virtual host, `has_room` is whether there may be another, and `start` runs
+    a task. `verified_at` is when the broker last accepted the login.
+    """
+
+    def __init__(
+        self,
+        key: PoolKey,
+        config: PoolConfig,
+        open: Callable[[PoolKey], Awaitable[LoggedIn]],
+        has_room: Callable[[], bool],
+        start: Callable[[Callable[[], Awaitable[object]]], None],
+        counts: PoolCounts,
+    ) -> None:
+        self.key = key
+        self.config = config
+        self.upstreams: list[SharedUpstream] = []
+        self.waiting = self.pinned = 0
+        self.verified_at = trio.current_time()
+        self._open = open
+        self._has_room = has_room
+        self._start = start
+        self._counts = counts
+        self._growing = trio.Lock()
+        self._freed = trio.Event()
+        self.scout = Scout(self._open_scout, RequestProofs(trio.current_time), config.barrier_timeout)
+
+    # --- places
+
+    async def place(self) -> SharedUpstream:
+        """Return an upstream that has a place for a client, within `wait`; raise `NotAllowed` if there is none."""
+        if self.waiting >= MOST_WAITING:
+            raise NotAllowed(f"pool exhausted: {self.waiting} clients wait for a place already")
+        self.waiting += 1
+        try:
+            with trio.fail_after(self.config.wait):
+                return await self._place()
+        except trio.TooSlowError:
+            self._counts.exhausted += 1
+            raise NotAllowed(f"pool exhausted: no place within {self.config.wait:g} s") from None
+        finally:
+            self.waiting -= 1
+
+    async def _place(self) -> SharedUpstream:
+        while True:
+            found = self._free_upstream()
+            if found is not None:
+                return found
+            if len(self.upstreams) < self.config.upstreams and self._has_room():
+                async with self._growing:
+                    if self._free_upstream() is None and len(self.upstreams) < self.config.upstreams:
+                        self.add(await self._open(self.key))
+                continue
+            self._freed = trio.Event()
+            await self._freed.wait()
+
+    def _free_upstream(self) -> SharedUpstream | None:
+        """Return the upstream with the fewest clients, if it has a place."""
+        now = trio.current_time()
+        if self.key.member.standing(now) not in TAKES_CLIENTS:
+            return None
+        found = [each for each in self.upstreams if not each.is_over and now < each.retires_at and each.shared.can_open]
+        least = min(found, key=lambda each: len(each.clients), default=None)
+        if least is None or len(least.clients) >= self.config.clients_per_upstream:
+            return None
+        return least
+
+    def _note_leave(self) -> None:
+        self._freed.set()
+
+    def add(self, opened: LoggedIn) -> SharedUpstream:
+        """Share a connection whose virtual host is open."""
+        lifetime = self.config.lifetime * (1 + JITTER * random.uniform(-1, 1))
+        upstream = SharedUpstream(opened.transport, opened.connection, self._end, trio.current_time() + lifetime)
+        upstream.on_leave = self._note_leave
+        self.upstreams.append(upstream)
+        self._counts.opened += 1
+        self._start(upstream.run)
+        upstream.flush()
+        return upstream
+
+    async def _open_scout(self) -> SharedUpstream:
+        opened = await self._open(self.key)
+        upstream = SharedUpstream(opened.transport, opened.connection, lambda ended, reason: self.scout.note_end())
+        self._start(upstream.run)
+        upstream.flush()
+        return upstream
+
+    # --- ends
+
+    def _end(self, upstream: SharedUpstream, reason: str) -> None:
+        """Tell the clients of an upstream that has ended: the one that is the cause by the broker's own words."""
+        self.upstreams.remove(upstream)
+        self._freed.set()
+        close = upstream.shared.closed
+        clients = list(upstream.clients)
+        culprits: list[SharedClient] = []
+        if close is not None and close.failing_class_id:
+            suspects = [each for each in clients if each.is_suspect(close)]
+            culprits = suspects if len(suspects) == 1 else []
+            self._counts.collateral += len(clients) - len(culprits)
+        for client in clients:
+            if close is not None and client in culprits:
+                client.is_culprit = True
+                client.end_by(close)
+            else:
+                client.lose(f"shared upstream {reason}")
+
+    def lose(self, reason: str) -> None:
+        """End all connections of the pool, and their clients'."""
+        for upstream in list(self.upstreams):
+            for client in list(upstream.clients):
+                client.lose(reason)
+            upstream.abort()
+        if self.scout.upstream is not None:
+            self.scout.upstream.abort()
+
+    def keep(self, now: float) -> None:
+        """Close the connections that nobody uses: those that are old, idle or of a member that takes no clients."""
+        is_leaving = self.key.member.standing(now) not in TAKES_CLIENTS
+        for upstream in self.upstreams:
+            is_due = is_leaving or now >= upstream.retires_at or now - upstream.idle_since > self.config.idle
+            if not upstream.clients and not upstream.shared.channels and is_due:
+                self._start(lambda each=upstream: each.close("the pool does not need the connection"))  # type: ignore[misc]
+        scout = self.scout.upstream
+        if scout is not None and not self.scout.is_busy and now - self.scout.used_at > self.config.idle:
+            self.scout.upstream = None
+            self._start(lambda: scout.close("the pool does not need the connection"))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the pool has no connection and nobody waits for one."""
+        return not self.upstreams and not self.waiting and self.scout.upstream is None

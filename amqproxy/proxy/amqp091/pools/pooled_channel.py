@@ -1,0 +1,176 @@
+"""A client's channel on a shared connection."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame, encode_frame
+from amqproxy.amqp091.methods import (
+    BasicAck,
+    BasicNack,
+    BasicPublish,
+    ChannelClose,
+    ChannelFlowOk,
+    ConfirmSelectOk,
+)
+from amqproxy.proxy.amqp091.pools.sharing import is_harmless_header
+
+PREFIX = 7
+"""Bytes of a frame before its payload, and one after it (section 4.2.3)."""
+
+
+class ChannelOwner(Protocol):
+    """The client of a channel."""
+
+    def pass_on(self, channel: PooledChannel, frame: Frame) -> None:
+        """Pass on a frame that the broker has sent on the channel."""
+
+    def end_channel(self, channel: PooledChannel, close: ChannelClose | None) -> None:
+        """Note that the channel is closed: by the broker, or as its client asked, without a `close`."""
+
+    def note_progress(self) -> None:
+        """Note that something that may be waited for has happened on a channel."""
+
+
+class PooledChannel:
+    """The client's channel `number`, which is `upstream_number` on the shared connection.
+
+    `confirms` is how many publishes the broker has to confirm in all, `unconfirmed` the tags that it has not. A channel
+    is `unsettled` while the broker may not have processed all that was sent before. `is_closing` is whether the client
+    has asked for its end.
+    """
+
+    __slots__ = (
+        "_flow_oks",
+        "_owner",
+        "_partial",
+        "_partial_size",
+        "_select_oks",
+        "body_left",
+        "confirms",
+        "is_closing",
+        "is_confirming",
+        "number",
+        "unconfirmed",
+        "unsettled",
+        "upstream_number",
+    )
+
+    def __init__(self, number: int, owner: ChannelOwner) -> None:
+        self.number = number
+        self.upstream_number = 0
+        self.is_confirming = False
+        self.confirms = 0
+        self.unconfirmed: dict[int, None] = {}
+        self.unsettled = False
+        self.is_closing = False
+        self.body_left = 0
+        self._owner = owner
+        self._partial: list[bytes] = []
+        self._partial_size = 0
+        self._flow_oks = 0
+        self._select_oks = 0
+
+    # --- messages of the client
+
+    @property
+    def partial(self) -> list[bytes]:
+        """The frames of the client's message that is not complete, as it has sent them."""
+        return self._partial
+
+    def begin_message(self, frame: Frame) -> None:
+        """Take a basic.publish."""
+        self._partial, self._partial_size = [frame.raw], frame.length()
+        self.body_left = -1
+
+    def take_content(self, frame: Frame, buffer: int) -> bool:
+        """Take the next frame of a message; return whether the message may still be shared.
+
+        It may not if it is larger than `buffer`, or if a broker may not be able to decode it.
+        """
+        self._partial.append(frame.raw)
+        self._partial_size += frame.length()
+        if frame.kind == HEADER:
+            self.body_left = frame.body_size
+            return self.body_left <= buffer and self._partial_size <= buffer and is_harmless_header(frame)
+        self.body_left -= frame.size
+        return True
+
+    @property
+    def is_complete(self) -> bool:
+        return self.body_left == 0 and bool(self._partial)
+
+    def take_message(self, frame_max: int) -> bytes:
+        """Take the complete message, as it is sent on the shared connection with this frame_max."""
+        frames, self._partial, self._partial_size = self._partial, [], 0
+        if self.is_confirming:
+            self.confirms += 1
+            self.unconfirmed[self.confirms] = None
+        else:
+            self.unsettled = True
+        return b"".join([readdressed(raw, self.upstream_number, frame_max) for raw in frames])
+
+    # --- what is waited for
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the broker has processed all that was sent."""
+        return not self.unconfirmed and not self.unsettled and not self._flow_oks
+
+    def note_flow(self) -> None:
+        """Note a channel.flow, by whose answer the channel will be settled."""
+        self._flow_oks += 1
+
+    def note_select(self) -> None:
+        """Note a confirm.select whose answer the client has got already."""
+        self._select_oks += 1
+
+    # --- frames of the broker
+
+    def take(self, frame: Frame) -> None:
+        method = frame.method if frame.kind == METHOD else None
+        match method:
+            case ChannelFlowOk():
+                self._flow_oks -= 1
+                self.unsettled = self.unsettled and self._flow_oks > 0
+                self._owner.note_progress()
+                return
+            case ConfirmSelectOk() if self._select_oks:
+                self._select_oks -= 1
+                return
+            case BasicAck() | BasicNack():
+                self._confirm(method.delivery_tag, multiple=method.multiple)
+                self._owner.pass_on(self, frame)
+                self._owner.note_progress()
+                return
+            case _:
+                self._owner.pass_on(self, frame)
+
+    def _confirm(self, tag: int, *, multiple: bool) -> None:
+        if not multiple:
+            self.unconfirmed.pop(tag, None)
+            return
+        for each in list(self.unconfirmed):
+            if tag and each > tag:
+                break
+            del self.unconfirmed[each]
+
+    def take_close(self, close: ChannelClose) -> None:
+        self._owner.end_channel(self, close)
+
+    def take_close_ok(self) -> None:
+        self._owner.end_channel(self, None)
+
+
+def readdressed(raw: bytes, channel: int, frame_max: int) -> bytes:
+    """Return a frame for another channel; a body that is larger than `frame_max` as several frames."""
+    if raw[0] != BODY or not frame_max or len(raw) <= frame_max:
+        return b"%b%b%b" % (raw[:1], channel.to_bytes(2), raw[3:])
+    most = frame_max - PREFIX - 1
+    body = raw[PREFIX:-1]
+    return b"".join([encode_frame(BODY, channel, body[start : start + most]) for start in range(0, len(body), most)])
+
+
+def begins_message(frame: Frame) -> bool:
+    """Whether a frame is a basic.publish."""
+    return bool(frame.kind == METHOD and frame.index == BasicPublish.index)

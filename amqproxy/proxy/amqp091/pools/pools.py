@@ -1,0 +1,313 @@
+"""All pools of one upstream group, and the logins of their clients."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import trio
+
+from amqproxy.amqp091.protocol_header import NAME
+from amqproxy.configuration.pool_config import PoolConfig
+from amqproxy.proxy.amqp091.login_handshake import Amqp091LoginHandshake
+from amqproxy.proxy.amqp091.pools.client_habits import ClientHabits
+from amqproxy.proxy.amqp091.pools.pool import Pool, PoolKey
+from amqproxy.proxy.amqp091.pools.pool_counts import PoolCounts
+from amqproxy.proxy.amqp091.pools.pool_login import LoggedIn, log_in
+from amqproxy.proxy.amqp091.pools.pooled_transport import PooledTransport
+from amqproxy.proxy.amqp091.pools.sharing import PinReason
+from amqproxy.proxy.logins.attempt import Identity, LoginAttempt, LoginDenied
+from amqproxy.proxy.logins.credential import Credential, CredentialSource
+from amqproxy.proxy.logins.handshake import ClosedByBroker
+from amqproxy.proxy.logins.login_check import Login
+from amqproxy.proxy.session.login_transport import Dial
+from amqproxy.proxy.upstreams.client_pools import Connect, Leased
+from amqproxy.proxy.upstreams.member import Member
+from amqproxy.rules.context import Client
+from amqproxy.sockets.transport import Transport
+
+SPARE_FOR = 5.0
+"""Seconds for which a connection that has checked a login waits for a client to use it."""
+
+
+class _Spare(NamedTuple):
+    """A connection on which a login was checked, until `expires_at`."""
+
+    member: Member
+    logged_in: LoggedIn
+    expires_at: float
+
+
+class Pools:
+    """The pools of the upstream group `name`.
+
+    It is also the check of logins of clients that do not log in at the proxy itself: the broker decides.
+    """
+
+    PROTOCOL = NAME
+
+    mechanisms = ("PLAIN", "AMQPLAIN")
+    passwords_need_tls = False
+    certificate_login = "common_name"
+
+    def __init__(self, name: str, config: PoolConfig) -> None:
+        self.name = name
+        self.config = config
+        self.login = Login(self)
+        self.source: CredentialSource | None = None
+        self.counts = PoolCounts()
+        self.pools: dict[PoolKey, Pool] = {}
+        self.connect: Connect | None = None
+        self.start: Callable[[Callable[[], Awaitable[object]]], None] = lambda function: None
+        self._secret = os.urandom(32)
+        self._habits = ClientHabits(trio.current_time)
+        self._accepted: dict[bytes, tuple[float, float]] = {}
+        """Times at which the broker has accepted each credential, and until which it is trusted."""
+        self._checking: dict[bytes, tuple[trio.Lock, int]] = {}
+        self._spares: dict[bytes, list[_Spare]] = {}
+        self._opening = 0
+
+    # --- logins
+
+    async def check(self, attempt: LoginAttempt) -> Identity:
+        """Return the identity of a client that the broker accepts; raise `LoginDenied`, `Unreachable` or another error
+        of the connection.
+        """
+        credential = Credential(attempt.user, attempt.password)
+        digest = self._digest(credential)
+        async with self._turn(digest):
+            if not self._is_trusted(digest):
+                await self._verify(credential, digest, attempt.client)
+        return Identity(attempt.user, "broker", credential=credential)
+
+    async def check_vhost(self, identity: Identity, vhost: str, address: str) -> bool:
+        """Return `True`: the broker is asked when the virtual host is opened."""
+        return True
+
+    def _digest(self, credential: Credential) -> bytes:
+        secret = f"{credential.user}\0{credential.password.reveal()}".encode("utf-8", "surrogateescape")
+        return hmac.digest(self._secret, secret, "sha256")
+
+    def _is_trusted(self, digest: bytes) -> bool:
+        return trio.current_time() < self._accepted.get(digest, (0.0, 0.0))[1]
+
+    @asynccontextmanager
+    async def _turn(self, digest: bytes) -> Any:
+        """Check a credential only once at a time; others that have the same wait for the result."""
+        lock, users = self._checking.get(digest) or (trio.Lock(), 0)
+        self._checking[digest] = lock, users + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._checking.pop(digest)
+            if users > 1:
+                self._checking[digest] = lock, users - 1
+
+    async def _verify(self, credential: Credential, digest: bytes, client: Client) -> None:
+        """Log in at a broker, and keep the connection for the client."""
+        assert self.connect is not None
+        try:
+            member, logged_in = await self._log_in(self.connect.candidates(client), credential)
+        except ClosedByBroker as error:
+            self.revoke(digest)
+            raise LoginDenied(str(error), source="broker") from None
+        self._accept(digest, credential)
+        self._spares.setdefault(digest, []).append(_Spare(member, logged_in, trio.current_time() + SPARE_FOR))
+
+    def _accept(self, digest: bytes, credential: Credential) -> None:
+        now = trio.current_time()
+        trust = min(self.config.trust, max(0.0, credential.expires_at - time.time()))
+        self._accepted[digest] = now, now + trust
+
+    async def _log_in(self, members: list[Member], credential: Credential) -> tuple[Member, LoggedIn]:
+        assert self.connect is not None
+        found: list[LoggedIn] = []
+
+        async def login(transport: Transport, answer: bytes, source: CredentialSource | None) -> bytes:
+            found.append(await log_in(transport, answer, credential, self.login.offer(self.PROTOCOL)))
+            return b""
+
+        reached = await self.connect.reach(members, login)
+        assert reached.member is not None
+        reached.member.note_disconnected()  # members count the clients
+        return reached.member, found[-1]
+
+    def revoke(self, digest: bytes) -> None:
+        """End what was opened with a credential that the broker no longer accepts."""
+        if self._accepted.pop(digest, None) is None:
+            return
+        for pool in list(self.pools.values()):
+            if pool.key.credential == digest:
+                self.counts.revoked += 1
+                pool.lose("the broker no longer accepts the credentials")
+
+    # --- places
+
+    async def lease(
+        self, client: Client, credential: Credential, handshake: Amqp091LoginHandshake, dial: Dial
+    ) -> Leased:
+        """Return a place for a client that opens its virtual host, with the answer to it, and the member.
+
+        `dial` connects the client to a member by itself. Raises `ClosedByBroker` if the broker refuses, `NotAllowed` if
+        the pool is exhausted, `Unreachable`, or `TransportBroken`.
+        """
+        digest = self._digest(credential)
+        pool = await self._pool(client, credential, digest)
+        upstream = await pool.place()
+        must_pin = self._habits.must_pin(client)
+        answer = handshake.open_ok()
+        transport = PooledTransport(
+            upstream,
+            pool.scout,
+            self.config,
+            handshake.client,
+            lambda: dial(pool.key.member),
+            lambda pinned, reason: self._note_pin(pool, reason),
+            announces_blocking=client.announced("connection.blocked"),
+            must_pin=must_pin,
+            on_leave=lambda left: self._note_leave(client, pool, left),
+        )
+        self.counts.clients += 1
+        return Leased(transport, answer, pool.key.member)
+
+    async def _pool(self, client: Client, credential: Credential, digest: bytes) -> Pool:
+        """Return the pool for a client, to which the broker has given access within `trust`."""
+        assert self.connect is not None
+        members = self.connect.candidates(client)
+        for member in members[:1]:
+            pool = self.pools.get(PoolKey(member, client.vhost, credential.user, digest))
+            if pool is not None and self._is_fresh(pool):
+                return pool
+        async with self._turn(digest + client.vhost.encode("utf-8", "surrogateescape")):
+            for member in members[:1]:
+                pool = self.pools.get(PoolKey(member, client.vhost, credential.user, digest))
+                if pool is not None and self._is_fresh(pool):
+                    return pool
+            return await self._opened_pool(members, client.vhost, credential, digest)
+
+    def _is_fresh(self, pool: Pool) -> bool:
+        return trio.current_time() < pool.verified_at + self.config.trust
+
+    async def _opened_pool(self, members: list[Member], vhost: str, credential: Credential, digest: bytes) -> Pool:
+        """Open the virtual host anew; return its pool."""
+        self._opening += 1
+        try:
+            spare = self._spare(digest)
+            member, logged_in = spare or await self._log_in(members, credential)
+            try:
+                await logged_in.open(vhost)
+            except BaseException as error:
+                await logged_in.transport.reset()
+                if isinstance(error, ClosedByBroker):
+                    self._revoke_vhost(digest, vhost)
+                raise
+        finally:
+            self._opening -= 1
+        self._accept(digest, credential)
+        key = PoolKey(member, vhost, credential.user, digest)
+        pool = self.pools.get(key)
+        if pool is None:
+            pool = self.pools[key] = Pool(
+                key, self.config, lambda key: self._open(key, credential), self._has_room, self.start, self.counts
+            )
+        pool.verified_at = trio.current_time()
+        if not pool.upstreams and self._has_room():
+            pool.add(logged_in)
+        else:
+            self.start(lambda: logged_in.close())
+        return pool
+
+    def _revoke_vhost(self, digest: bytes, vhost: str) -> None:
+        for pool in list(self.pools.values()):
+            if (pool.key.credential, pool.key.vhost) == (digest, vhost):
+                self.counts.revoked += 1
+                pool.lose("the broker no longer grants access to the virtual host")
+
+    def _spare(self, digest: bytes) -> tuple[Member, LoggedIn] | None:
+        """Take a connection that has checked this credential."""
+        spares = self._spares.get(digest)
+        if not spares:
+            return None
+        spare = spares.pop()
+        if not spares:
+            del self._spares[digest]
+        return spare.member, spare.logged_in
+
+    async def _open(self, key: PoolKey, credential: Credential) -> LoggedIn:
+        """Open another connection of a pool."""
+        self._opening += 1
+        try:
+            _, logged_in = await self._log_in([key.member], credential)
+            try:
+                await logged_in.open(key.vhost)
+            except BaseException:
+                await logged_in.transport.reset()
+                raise
+            return logged_in
+        finally:
+            self._opening -= 1
+
+    def _has_room(self) -> bool:
+        """Whether another connection may be opened, for any pool."""
+        return sum(len(each.upstreams) for each in self.pools.values()) + self._opening < self.config.total
+
+    def _note_pin(self, pool: Pool, reason: PinReason) -> None:
+        pool.pinned += 1
+        self.counts.pins[reason] += 1
+
+    def _note_leave(self, client: Client, pool: Pool, transport: PooledTransport) -> None:
+        self.counts.clients -= 1
+        pinned = transport.pinned
+        pool.pinned -= pinned is not None
+        if pinned not in (PinReason.HABIT, PinReason.QUARANTINE):
+            self._habits.note_connection(client, was_pinned=pinned is not None)
+        if transport.is_culprit:
+            self._habits.quarantine(client, self.config.quarantine)
+
+    # --- upkeep
+
+    def keep(self) -> None:
+        """Close what is not needed any more; called every second."""
+        now = trio.current_time()
+        for key, pool in list(self.pools.items()):
+            pool.config = self.config
+            pool.keep(now)
+            if pool.is_empty and not self._is_fresh(pool):
+                del self.pools[key]
+        self._accepted = {digest: each for digest, each in self._accepted.items() if now < each[1]}
+        for digest, spares in list(self._spares.items()):
+            for spare in [each for each in spares if now >= each.expires_at]:
+                spares.remove(spare)
+                self.start(spare.logged_in.close)
+            if not spares:
+                del self._spares[digest]
+
+    def sizes(self) -> tuple[int, int]:
+        """Return the numbers of shared connections, and of clients that wait for a place."""
+        pools = list(self.pools.values())  # a scrape calls this in its own thread
+        return sum(len(each.upstreams) for each in pools), sum(each.waiting for each in pools)
+
+    def report(self) -> list[dict[str, Any]]:
+        """Return the pools as `control pools` shows them."""
+        now = trio.current_time()
+        return [
+            {
+                "upstream": self.name,
+                "member": key.member.address,
+                "vhost": key.vhost,
+                "user": key.user,
+                "connections": len(pool.upstreams) + (pool.scout.upstream is not None),
+                "clients": sum(len(each.clients) for each in pool.upstreams),
+                "pinned": pool.pinned,
+                "channels": sum(each.shared.channels for each in pool.upstreams),
+                "waiting": pool.waiting,
+                "blocked": sum(each.shared.blocked_for is not None for each in pool.upstreams),
+                "verified": round(now - pool.verified_at, 1),
+            }
+            for key, pool in self.pools.items()
+        ]

@@ -1,0 +1,130 @@
+"""The connection of a pool on which methods are tried that may fail hard, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from amqproxy.amqp091.frame import METHOD, Frame, encode_method
+from amqproxy.amqp091.methods import ChannelClose, ChannelFlow, ChannelFlowOk, Method
+from amqproxy.proxy.amqp091.pools.lane import Lane
+from amqproxy.proxy.amqp091.pools.request_proof import Answer, RequestProofs, Verdict
+from amqproxy.proxy.amqp091.pools.shared_upstream import SharedUpstream
+from amqproxy.proxy.logins.handshake import ClosedByBroker
+from amqproxy.proxy.upstream import Unreachable
+from amqproxy.sockets.transport import TransportBroken
+
+
+class Scout:
+    """Tries methods on a connection that `open` opens when it is needed; `proofs` remembers the verdicts.
+
+    An answer takes at most `timeout` seconds.
+    """
+
+    def __init__(self, open: Callable[[], Awaitable[SharedUpstream]], proofs: RequestProofs, timeout: float) -> None:
+        self._open = open
+        self._proofs = proofs
+        self._timeout = timeout
+        self._turn = trio.Lock()
+        self.used_at = trio.current_time()
+        self.upstream: SharedUpstream | None = None
+        self._channel: _TrialChannel | None = None
+
+    def verdict(self, request: bytes) -> Verdict:
+        return self._proofs.verdict(request)
+
+    async def prove(self, method: Method) -> Answer:
+        """Send a method; return the broker's answer. Raises `TransportBroken` if there is none."""
+        async with self._turn:
+            self.used_at = trio.current_time()
+            try:
+                with trio.fail_after(self._timeout):
+                    answer = await self._try(method)
+            except trio.TooSlowError:
+                self._give_up()
+                raise TransportBroken(f"the broker has not answered {method.name} within {self._timeout:g} s") from None
+        self._proofs.note(method.encode(), answer)
+        return answer
+
+    async def _try(self, method: Method) -> Answer:
+        channel = await self._trial_channel()
+        upstream = self.upstream
+        assert upstream is not None
+        requests = [method, ChannelFlow(True)] if getattr(method, "no_wait", False) else [method]
+        for each in requests:
+            upstream.shared.put(channel.number, encode_method(channel.number, each), is_method=True)
+        upstream.flush()
+        while channel.answer is None:
+            if upstream.is_over:
+                return self._ended(upstream)
+            await channel.changed.wait()
+        answer, channel.answer = channel.answer, None
+        channel.changed = trio.Event()
+        if answer.channel_close is not None:
+            self._channel = None
+        return answer
+
+    @property
+    def is_busy(self) -> bool:
+        return self._turn.locked()
+
+    def note_end(self) -> None:
+        """Note that the connection has ended."""
+        if self._channel is not None:
+            self._channel.changed.set()
+
+    def _ended(self, upstream: SharedUpstream) -> Answer:
+        """Return the answer of a broker that has closed the connection; raise `TransportBroken` if it was lost."""
+        self._give_up()
+        if upstream.shared.closed is None:
+            raise TransportBroken("the broker has closed the connection on which methods are tried")
+        return Answer(connection_close=upstream.shared.closed)
+
+    def _give_up(self) -> None:
+        if self.upstream is not None:
+            self.upstream.abort()
+        self.upstream = self._channel = None
+
+    async def _trial_channel(self) -> _TrialChannel:
+        if self.upstream is None or self.upstream.is_over:
+            try:
+                self.upstream, self._channel = await self._open(), None
+            except (Unreachable, ClosedByBroker) as error:
+                raise TransportBroken(str(error)) from None
+        upstream = self.upstream
+        if self._channel is None:
+            channel = _TrialChannel()
+            lane = Lane()
+            while (number := upstream.shared.take_channel(channel, lane)) is None:
+                upstream.flush()
+                await upstream.reserve_filled.wait()
+                if upstream.is_over:
+                    raise TransportBroken("the broker has closed the connection on which methods are tried")
+            channel.number = number
+            self._channel = channel
+        return self._channel
+
+
+class _TrialChannel:
+    """The channel on which methods are tried."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.answer: Answer | None = None
+        self.changed = trio.Event()
+
+    def take(self, frame: Frame) -> None:
+        if frame.kind == METHOD:
+            method: Method = frame.method
+            self._settle(Answer(None if isinstance(method, ChannelFlowOk) else method))
+
+    def take_close(self, close: ChannelClose) -> None:
+        self._settle(Answer(channel_close=close))
+
+    def take_close_ok(self) -> None:
+        """Ignore it: the scout never closes its channel."""
+
+    def _settle(self, answer: Answer) -> None:
+        self.answer = answer
+        self.changed.set()

@@ -1,0 +1,56 @@
+"""The interface of the pools of an upstream group: connections that its clients share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, Protocol
+
+from amqproxy.proxy.logins.credential import Credential, CredentialSource
+from amqproxy.proxy.logins.login_check import Login
+from amqproxy.proxy.upstreams.member import Member
+from amqproxy.proxy.upstreams.reach import BrokerLogin, Reached
+from amqproxy.rules.context import Client
+from amqproxy.sockets.transport import Transport
+
+
+class Connect(NamedTuple):
+    """Access to the brokers of a group.
+
+    `candidates` returns its members in the order for a client; `reach` connects to the first of these that lets the
+    proxy log in.
+    """
+
+    candidates: Callable[[Client], list[Member]]
+    reach: Callable[[list[Member], BrokerLogin], Awaitable[Reached]]
+
+
+class Leased(NamedTuple):
+    """A client's place on a connection to `member`, and the answer to its connection.open."""
+
+    transport: Transport
+    answer: bytes
+    member: Member
+
+
+class ClientPools(Protocol):
+    """The pools of one group, for the clients of one `PROTOCOL`.
+
+    `login` is the login of clients that do not log in at the proxy itself; `source` has the proxy's own credentials, if
+    there are any; `connect` and `start`, which runs a task in
+    the background, are set by the owner.
+    """
+
+    PROTOCOL: str
+    login: Login
+    source: CredentialSource | None
+    connect: Connect | None
+    start: Callable[[Callable[[], Awaitable[object]]], None]
+
+    async def lease(self, client: Client, credential: Credential, handshake: Any, dial: Any) -> Leased:
+        """Return a place for a client that opens its virtual host by a handshake of its protocol."""
+
+    def keep(self) -> None:
+        """Close what is not needed any more."""
+
+    def report(self) -> list[dict[str, Any]]:
+        """Return the state of each pool."""
