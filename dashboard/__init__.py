@@ -3,12 +3,11 @@
 It is a separate asyncio process, which speaks to a proxy only through its control socket.
 
     server          uvicorn with the application, as run by `amqproxy dashboard`
-      protocols     its protocols, with the limits of `peers` on connections; `server_log`, its messages in our log
       child         the same as a child process of `amqproxy run --dashboard`
       settings      addresses, sources and permissions
       app           the FastAPI application
         headers     checks of Host and Origin; headers of responses
-        request_limits  limits on concurrent requests and on bodies, per address (client_network)
+        request_limits  limits on concurrent requests and on bodies, per address
         auth        the token, logins and their cookies
         problem     errors as problem details (RFC 9457)
         pages       the built page, from `static`; `api_page`, the API's documentation
@@ -19,7 +18,7 @@ It is a separate asyncio process, which speaks to a proxy only through its contr
     sources         all sources, by number
       source        one proxy, or one capture
         capture_source  reads files
-        proxy_source    follows a proxy: `feed_pace`, `proxy_requests`, `proxy_sample`
+        proxy_source    follows a proxy: `feed_pace`, `proxy_sample`
       marks         comments on rows
       missing_frames  the row for frames that were lost on the way to the dashboard
     frame_batches   decoded traffic in small batches, as the ring keeps it
@@ -55,5 +54,5 @@ It is a separate asyncio process, which speaks to a proxy only through its contr
     pytest_export, rule_export   messages as a test and as a rule, in terms of 0-9-1 (equivalent_command)
 
 Imports: `amqproxy.capture`, `amqproxy.views`, `amqproxy.export`, the parts of `amqproxy.pipeline` without Spark, the
-clients in `amqproxy.control`, and the modules below these; never trio, the proxy or the broker.
+clients in `amqproxy.control`, `amqproxy.web`, and the modules below these; never trio, the proxy or the broker.
 """

@@ -40,13 +40,13 @@ from amqproxy.dashboard.collecting import keep_collections_short
 from amqproxy.dashboard.comparisons import Comparisons
 from amqproxy.dashboard.headers import HeaderChecks
 from amqproxy.dashboard.pages import serve_pages
-from amqproxy.dashboard.peers import Peers
 from amqproxy.dashboard.problem import PROBLEMS, Containment, handle_problems
 from amqproxy.dashboard.replays import Replays
 from amqproxy.dashboard.request_limits import RequestLimits
 from amqproxy.dashboard.settings import Settings
 from amqproxy.dashboard.sources import Sources
 from amqproxy.dashboard.table_queries import TableQueries
+from amqproxy.web.peers import Peers
 
 PREFIX = "/api/v1"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import re
 import secrets
@@ -13,10 +12,10 @@ from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from amqproxy.dashboard.client_network import network_of
 from amqproxy.dashboard.problem import problem_response
 from amqproxy.dashboard.request_limits import OPEN_PATHS
 from amqproxy.dashboard.settings import Settings
+from amqproxy.web.wrong_passwords import WrongPasswords
 
 COOKIE = "amqproxy-dashboard"
 """Name of the login cookie; the port follows, since a host shares one set of cookies among all its ports."""
@@ -29,27 +28,6 @@ MAX_LOGINS = 1000
 
 _PORT = re.compile(r":(\d{1,5})$", re.ASCII)
 
-FAILURE_PAUSE = 0.5
-"""Seconds before a wrong password is answered, one at a time per address, to slow down guessing."""
-
-MAX_FAILURES = 10
-"""Maximum number of unanswered wrong passwords per address; further attempts are refused unchecked."""
-
-MAX_FAILING = 1000
-"""Maximum number of addresses with unanswered wrong passwords; other addresses are refused unchecked."""
-
-
-class TooManyFailures(Exception):
-    """Passwords are being guessed, from this address or from very many."""
-
-
-class _Failures:
-    """Unanswered wrong passwords of one address, and the lock that answers them in turn."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.turn = asyncio.Lock()
-
 
 class Logins:
     """The logins of one dashboard, by the values of their cookies."""
@@ -58,7 +36,7 @@ class Logins:
         self._settings = settings
         self._clock = clock
         self._names: dict[str, tuple[str, float]] = {}
-        self._failures: dict[str, _Failures] = {}
+        self._wrong_passwords = WrongPasswords()
 
     @property
     def is_needed(self) -> bool:
@@ -69,25 +47,12 @@ class Logins:
 
         Wrong passwords of one address do not keep other addresses from logging in. `TooManyFailures` beyond the bounds.
         """
-        network = network_of(address)
-        failures = self._failures.get(network)
-        if failures is None:
-            failures = _Failures()
-            if len(self._failures) >= MAX_FAILING:
-                raise TooManyFailures("too many wrong passwords: try again later")
-        if failures.count >= MAX_FAILURES:
-            raise TooManyFailures("too many wrong passwords: try again later")
-        name = self._name_of(secret)
+
+        async def check() -> str | None:
+            return self._name_of(secret)
+
+        name = await self._wrong_passwords.checked(address, check)
         if name is None:
-            self._failures[network] = failures
-            failures.count += 1
-            try:
-                async with failures.turn:
-                    await asyncio.sleep(FAILURE_PAUSE)
-            finally:
-                failures.count -= 1
-                if not failures.count:
-                    self._failures.pop(network, None)
             return None
         key = secrets.token_urlsafe(32)
         while len(self._names) >= MAX_LOGINS:

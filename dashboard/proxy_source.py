@@ -15,9 +15,9 @@ import msgspec
 from amqproxy.capture.packet_decoder import PacketDecoder
 from amqproxy.capture.warnings import CaptureError
 from amqproxy.control import AsyncControlClient, RequestError
+from amqproxy.control.proxy_requests import ProxyRequests
 from amqproxy.dashboard.feed_pace import FeedPace
 from amqproxy.dashboard.missing_frames import MissingFrames
-from amqproxy.dashboard.proxy_requests import ProxyRequests
 from amqproxy.dashboard.proxy_sample import proxy_sample
 from amqproxy.dashboard.source import Source, SourceState
 from amqproxy.process.supervision import contained, describe

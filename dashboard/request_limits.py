@@ -11,8 +11,8 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from amqproxy.dashboard.client_network import network_of
 from amqproxy.dashboard.problem import problem_response
+from amqproxy.web.client_network import network_of
 
 AT_ONCE = 8
 """Maximum number of requests of one address that are served concurrently; further ones wait."""

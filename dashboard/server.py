@@ -10,19 +10,18 @@ from contextlib import suppress
 
 import uvicorn
 
-from amqproxy.dashboard import server_log
 from amqproxy.dashboard.app import create_app
-from amqproxy.dashboard.peers import Peers
-from amqproxy.dashboard.protocols import protocols
 from amqproxy.dashboard.settings import Settings
 from amqproxy.process.log import logger
+from amqproxy.web import server_log
+from amqproxy.web.child import SHUTDOWN_SECONDS
+from amqproxy.web.peers import Peers
+from amqproxy.web.protocols import protocols
 
 MAX_REQUEST_HEADERS = 64 * 1024
 
 NICENESS = 5
 """Niceness of the process: on a busy machine the proxy has priority, and the dashboard marks traffic that it skips."""
-
-SHUTDOWN_SECONDS = 3
 
 MAX_FILES = 16_384
 """Open files to allow, if the system's hard limit permits."""
@@ -44,7 +43,7 @@ def serve(
         raise Unsafe(problem)
     os.nice(NICENESS)
     _allow_files()
-    server_log.take_over()
+    server_log.take_over("dashboard")
     if listener is not None:
         _run(settings, listener)
         return

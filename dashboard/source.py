@@ -14,11 +14,11 @@ import msgspec
 
 from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes
 from amqproxy.capture.unreadable_bytes import MISSING
+from amqproxy.control.proxy_requests import ProxyRequests
 from amqproxy.dashboard.connection_table import ConnectionTable
 from amqproxy.dashboard.frame_batches import batches
 from amqproxy.dashboard.marks import Marks
 from amqproxy.dashboard.observation import Observation
-from amqproxy.dashboard.proxy_requests import ProxyRequests
 from amqproxy.dashboard.ring import Ring
 from amqproxy.dashboard.shared_rows import SharedRows
 

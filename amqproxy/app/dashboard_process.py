@@ -1,58 +1,32 @@
-"""The dashboard of `amqproxy run`: a separate process, which uses the proxy's control socket like any other program.
-
-The proxy opens the listening socket, so that the address is known, and stays the same, whatever happens to the process.
-The process is restarted when it ends, and ends with the proxy in any case: its standard input is a pipe, whose end it
-notices.
-"""
+"""The dashboard of `amqproxy run` and `amqproxy broker`, a web process."""
 
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-import msgspec
-import trio
-
+from amqproxy.app import web_process
+from amqproxy.app.web_process import WebProcess, python_module
 from amqproxy.configuration.config import ConfigError, DashboardConfig, LogConfig
 from amqproxy.configuration.resources import ConfigResources
-from amqproxy.configuration.values import join_address, split_address
-from amqproxy.process.log import logger
-from amqproxy.process.supervision import supervised
-
-COMMAND = (sys.executable, "-P", "-m", "amqproxy.dashboard.child")
-"""`-P`: not from the current directory, where another `amqproxy` may be"""
-
-LEAST_PAUSE = 1.0
-"""Seconds before a restart; doubled each time that it soon ends again."""
-
-MOST_PAUSE = 60.0
-
-STEADY = 60.0
-"""Run time in seconds from which an end is not early."""
-
-END_TIMEOUT = 5.0
-"""Time limit for its end, in seconds."""
-
-BACKLOG = 128
+from amqproxy.configuration.values import split_address
 
 
-class DashboardProcess:
-    """The process, which `run` keeps running. Browsers that connect meanwhile wait for the next one."""
+class DashboardProcess(WebProcess):
+    """The dashboard's process, which shows one control socket."""
+
+    name = "dashboard"
+    command = python_module("amqproxy.dashboard.child")
 
     def __init__(
         self, config: DashboardConfig, secrets: dict[str, str], listener: socket.socket, control: Path, log: LogConfig
     ) -> None:
-        self._listener = listener
-        host, _ = split_address(config.listen)
-        settings: dict[str, Any] = {
+        settings = {
             "connect": [str(control.absolute())],
-            "host": host,
+            "host": split_address(config.listen)[0],
             "port": listener.getsockname()[1],
             "read_only": config.read_only,
             "certificate": config.certificate,
@@ -62,61 +36,12 @@ class DashboardProcess:
             "tables": config.tables or None,
             **secrets,
         }
-        task = {"settings": settings, "listener": listener.fileno(), "log": msgspec.to_builtins(log)}
-        self._task = msgspec.json.encode(task) + b"\n"
-
-    async def run(self) -> None:
-        """Keep the process running until cancelled."""
-        pause = LEAST_PAUSE
-        while True:
-            began = trio.current_time()
-            await supervised("dashboard failed", self._run_once)
-            if trio.current_time() - began > STEADY:
-                pause = LEAST_PAUSE
-            await trio.sleep(pause)
-            pause = min(2 * pause, MOST_PAUSE)
-
-    async def _run_once(self) -> None:
-        # A separate session: Ctrl-C drains the proxy, which the dashboard should show.
-        process = await trio.lowlevel.open_process(
-            COMMAND,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            pass_fds=(self._listener.fileno(),),
-            start_new_session=True,
-        )
-        try:
-            assert process.stdin is not None
-            with suppress(trio.BrokenResourceError):
-                await process.stdin.send_all(self._task)
-            logger().warning("dashboard ended", code=await process.wait())
-        finally:
-            with trio.CancelScope(shield=True):
-                await _end(process)
+        super().__init__(settings, listener, log)
 
 
-async def _end(process: trio.Process) -> None:
-    assert process.stdin is not None
-    await process.stdin.aclose()
-    if process.poll() is None:
-        process.terminate()
-        with trio.move_on_after(END_TIMEOUT):
-            await process.wait()
-    if process.poll() is None:
-        process.kill()
-        await process.wait()
-
-
-@contextmanager
-def listening(config: DashboardConfig) -> Iterator[socket.socket]:
+def listening(config: DashboardConfig) -> AbstractContextManager[socket.socket]:
     """Return a listening socket for browsers, and log its URL; raise `OSError` on failure."""
-    host, port = split_address(config.listen)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.create_server((host, port), family=family, backlog=BACKLOG) as listener:
-        scheme = "http" if config.certificate is None else "https"
-        address = join_address(host or socket.gethostname(), listener.getsockname()[1])
-        logger().info("dashboard", address=f"{scheme}://{address}/")
-        yield listener
+    return web_process.listening("dashboard", config.listen, "http" if config.certificate is None else "https")
 
 
 def secrets_of(config: DashboardConfig) -> dict[str, str]:
@@ -138,6 +63,6 @@ def secrets_of(config: DashboardConfig) -> dict[str, str]:
 
 @contextmanager
 def private_socket_path() -> Iterator[Path]:
-    """Return a path for a control socket of the dashboard alone; raise `OSError` if no directory can be created."""
+    """Return a path for a control socket of our own processes; raise `OSError` if no directory can be created."""
     with TemporaryDirectory(prefix="amqproxy-") as directory:  # no other user can open it
         yield Path(directory) / "amqproxy.sock"

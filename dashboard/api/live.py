@@ -6,8 +6,8 @@ from collections import Counter
 
 from fastapi import APIRouter, WebSocket
 
-from amqproxy.dashboard.client_network import network_of
 from amqproxy.dashboard.viewer import Viewer
+from amqproxy.web.client_network import network_of
 
 router = APIRouter()
 

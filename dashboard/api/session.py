@@ -7,9 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from amqproxy.dashboard.auth import LOGIN_SECONDS, Logins, TooManyFailures, cookie_name, cookie_of
+from amqproxy.dashboard.auth import LOGIN_SECONDS, Logins, cookie_name, cookie_of
 from amqproxy.dashboard.problem import Problem
 from amqproxy.process.log import logger
+from amqproxy.web.wrong_passwords import TooManyFailures
 
 router = APIRouter(tags=["session"])
 

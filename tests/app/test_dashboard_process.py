@@ -14,7 +14,7 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from amqproxy.app import dashboard_process
+from amqproxy.app import web_process
 from amqproxy.app.dashboard_process import DashboardProcess, listening, private_socket_path, secrets_of
 from amqproxy.configuration.config import ConfigError, DashboardConfig, LogConfig
 
@@ -47,7 +47,7 @@ class Kept:
 @asynccontextmanager
 async def kept(program: str, directory: Path, monkeypatch: pytest.MonkeyPatch, **config: Any) -> AsyncIterator[Kept]:
     """A process in place of the dashboard's, which is kept up while the block runs."""
-    monkeypatch.setattr(dashboard_process, "COMMAND", (sys.executable, "-c", program, str(directory)))
+    monkeypatch.setattr(DashboardProcess, "command", (sys.executable, "-c", program, str(directory)))
     wanted = DashboardConfig(listen="127.0.0.1:0", **config)
     with listening(wanted) as listener:
         assert listener is not None
@@ -84,7 +84,7 @@ async def test_it_is_started_again_the_later_the_sooner_it_ends(
             pauses.append(seconds)
         await sleep(min(seconds, 0.01))
 
-    monkeypatch.setattr(dashboard_process.trio, "sleep", noted)
+    monkeypatch.setattr(web_process.trio, "sleep", noted)
     with capture_logs() as log:
         async with kept(ENDS, tmp_path, monkeypatch) as one:
             await one.started(4)
@@ -93,22 +93,22 @@ async def test_it_is_started_again_the_later_the_sooner_it_ends(
 
 
 async def test_one_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dashboard_process, "END_TIMEOUT", 0.1)
+    monkeypatch.setattr(web_process, "END_TIMEOUT", 0.1)
     async with kept(HANGS, tmp_path, monkeypatch) as one:
         pid, _ = await one.started()
     assert not psutil.pid_exists(pid)
 
 
 async def test_what_cannot_be_started_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dashboard_process, "LEAST_PAUSE", 0.01)
+    monkeypatch.setattr(web_process, "LEAST_PAUSE", 0.01)
     with capture_logs() as log:
         async with kept(STAYS, tmp_path, monkeypatch) as one:
-            works = dashboard_process.COMMAND
-            monkeypatch.setattr(dashboard_process, "COMMAND", ("/no/such/program",))
+            works = DashboardProcess.command
+            monkeypatch.setattr(DashboardProcess, "command", ("/no/such/program",))
             with trio.fail_after(30):
                 while not any(each["event"] == "dashboard failed" for each in log):  # noqa: ASYNC110
                     await trio.sleep(0.01)
-            monkeypatch.setattr(dashboard_process, "COMMAND", works)
+            monkeypatch.setattr(DashboardProcess, "command", works)
             await one.started()
 
 

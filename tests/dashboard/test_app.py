@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from amqproxy.dashboard import auth, pages
 from amqproxy.dashboard.pages import serve_pages
 from amqproxy.dashboard.settings import Settings
+from amqproxy.web import wrong_passwords
 from tests.dashboard.conftest import Dashboard
 
 pytestmark = pytest.mark.once
@@ -63,7 +64,7 @@ def test_each_response_forbids_what_is_not_from_here(dashboard: Dashboard) -> No
 def test_a_token_or_a_password_is_needed_where_there_is_one(
     dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auth, "FAILURE_PAUSE", 0.0)
+    monkeypatch.setattr(wrong_passwords, "FAILURE_PAUSE", 0.0)
     client = dashboard(token="t0ken", password="pass", host="0.0.0.0")
     assert client.get(SOURCES).status_code == 401
     assert client.get("/api/v1/openapi.json").status_code == 401
@@ -187,9 +188,9 @@ def test_guesses_at_one_address_keep_no_other_address_out(
 ) -> None:
     async def play() -> None:
         logins = auth.Logins(Settings(password="right"))
-        guesses = [asyncio.create_task(logins.log_in("wrong", "10.0.0.1")) for _ in range(auth.MAX_FAILURES)]
+        guesses = [asyncio.create_task(logins.log_in("wrong", "10.0.0.1")) for _ in range(wrong_passwords.MAX_FAILURES)]
         await asyncio.sleep(0)
-        with pytest.raises(auth.TooManyFailures):
+        with pytest.raises(wrong_passwords.TooManyFailures):
             await logins.log_in("right", "10.0.0.1")
         assert await logins.log_in("right", "10.0.0.2")
         async with asyncio.timeout(30):

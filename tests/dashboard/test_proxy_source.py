@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from amqproxy.amqp091.methods import BasicAck
 from amqproxy.capture.unreadable_bytes import MISSING
 from amqproxy.control import RequestError
+from amqproxy.control.proxy_requests import ProxyRequests
 from amqproxy.dashboard import feed_pace, proxy_source
 from amqproxy.dashboard.api import captures
 from amqproxy.dashboard.feed_pace import FRESH
@@ -25,7 +26,6 @@ from amqproxy.dashboard.list_query import ListQuery
 from amqproxy.dashboard.message_query import find_messages
 from amqproxy.dashboard.message_selection import MessageSelection
 from amqproxy.dashboard.missing_frames import MissingFrames
-from amqproxy.dashboard.proxy_requests import ProxyRequests
 from amqproxy.dashboard.proxy_source import ProxySource
 from amqproxy.dashboard.ring_reading import selected
 from amqproxy.dashboard.selection import Place

@@ -7,14 +7,14 @@ import logging
 import pytest
 from structlog.testing import capture_logs
 
-from amqproxy.dashboard.server_log import MOST_LINES, SPAN_SECONDS, ServerLog
+from amqproxy.web.server_log import MOST_LINES, SPAN_SECONDS, ServerLog
 
 pytestmark = pytest.mark.once
 
 
 def test_any_number_of_complaints_makes_few_lines() -> None:
     now = 0.0
-    log = ServerLog(lambda: now)
+    log = ServerLog("dashboard", lambda: now)
     with capture_logs() as lines:
         for _ in range(1000):
             log.emit(logging.LogRecord("x", logging.WARNING, "", 0, "Invalid HTTP\nrequest %s", ("!",), None))

@@ -17,10 +17,11 @@ NAMES = ("uvicorn.error", "asyncio", "websockets.server")
 
 
 class ServerLog(logging.Handler):
-    """Handler that writes the standard library's warnings and errors to our log."""
+    """Handler that writes the standard library's warnings and errors to our log; `server` names the server there."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, server: str, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(logging.WARNING)
+        self._event = f"{server} server"
         self._clock = clock
         self._until = 0.0
         self._lines = 0
@@ -41,12 +42,12 @@ class ServerLog(logging.Handler):
             reason = f"{reason}: {type(error).__name__}: {error}"
         fields = {"left_out": left_out} if left_out else {}
         write = logger().error if record.levelno >= logging.ERROR else logger().warning
-        write("dashboard server", reason=reason, **fields)
+        write(self._event, reason=reason, **fields)
 
 
-def take_over() -> None:
-    """Redirect these loggers to our log alone."""
-    handler = ServerLog()
+def take_over(server: str) -> None:
+    """Redirect these loggers to our log alone, as messages of this server."""
+    handler = ServerLog(server)
     for name in NAMES:
         theirs = logging.getLogger(name)
         theirs.handlers = [handler]

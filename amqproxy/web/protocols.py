@@ -8,7 +8,7 @@ from typing import Any
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from amqproxy.dashboard.peers import Peers
+from amqproxy.web.peers import Peers
 
 MAX_UNSENT = 32 * 1024 * 1024
 """Maximum number of unsent bytes of a WebSocket: pings are answered whether the browser reads or not."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from amqproxy.dashboard import peers
-from amqproxy.dashboard.peers import REQUEST_SECONDS, STALLED_PART, STALLED_SECONDS, Peers
+from amqproxy.web import peers
+from amqproxy.web.peers import REQUEST_SECONDS, STALLED_PART, STALLED_SECONDS, Peers
 
 pytestmark = pytest.mark.once
 

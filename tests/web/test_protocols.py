@@ -12,8 +12,9 @@ from urllib.request import urlopen
 import pytest
 import uvicorn
 
-from amqproxy.dashboard import peers, protocols, server
+from amqproxy.dashboard import server
 from amqproxy.dashboard.settings import Settings
+from amqproxy.web import peers, protocols
 from tests.dashboard.conftest import CAPTURES
 from tests.real.poll import until
 

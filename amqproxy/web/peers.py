@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from amqproxy.dashboard.client_network import UNKNOWN, network_of
+from amqproxy.web.client_network import UNKNOWN, network_of
 
 MAX_CONNECTIONS = 800
 """Maximum number of concurrent connections; each takes a file descriptor."""

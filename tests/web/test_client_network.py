@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.dashboard.client_network import network_of
+from amqproxy.web.client_network import network_of
 
 pytestmark = pytest.mark.once
 
