@@ -40,6 +40,9 @@ OPENTELEMETRY = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.h
 DASHBOARD = ("fastapi", "uvicorn", "websockets", "pydantic")
 """Packages of the extra `amqproxy[dashboard]`."""
 
+MANAGEMENT = ("starlette", "uvicorn", "websockets")
+"""Packages of the extra `amqproxy[dashboard]` that the management API uses."""
+
 ANALYTICS = ("duckdb", "pyarrow")
 """Packages of the extra `amqproxy[analytics]`."""
 
@@ -86,6 +89,9 @@ def check_proxy(config: Config) -> None:
         _check_upstream(config.upstream, "upstream")
     elif config.upstream == INTEGRATED:
         check_broker(config.broker)
+        if config.broker.management is not None:
+            text = "only a broker by itself has a management API: run `amqproxy broker`, and leave this out here"
+            raise PreflightError("broker.management", text)
     for name, each in config.upstreams.items():
         _check_named_upstream(config, name, each)
     _check_logins(config)
@@ -133,6 +139,14 @@ def check_broker_alone(config: Config) -> None:
     """Check the prerequisites of `amqproxy broker`; raise `PreflightError` for an error that would end it."""
     check_broker(config.broker)
     addresses = {f"broker.listen[{number}]": each.address for number, each in enumerate(config.broker.listen)}
+    management = config.broker.management
+    if management is not None:
+        fault = missing_extra("dashboard", MANAGEMENT)
+        if fault is not None:
+            raise PreflightError("broker.management", fault)
+        _check_host(management.listen, "broker.management.listen")
+        _check_web_certificate(management.certificate, management.key, "broker.management.certificate")
+        addresses["broker.management"] = management.listen
     _check_observers(config, addresses)
 
 
@@ -157,6 +171,14 @@ def _check_opentelemetry() -> None:
         raise PreflightError("opentelemetry", fault)
 
 
+def _check_web_certificate(certificate: str | None, key: str | None, place: str) -> None:
+    if certificate is not None and key is not None:
+        tls = ServerTLS(certificate=certificate, key=key)
+        if _can_be_read_twice(tls):
+            with _errors_at(place):
+                server_context(tls)
+
+
 def _check_dashboard(config: DashboardConfig) -> None:
     fault = missing_extra("dashboard", DASHBOARD)
     if fault is not None:
@@ -165,11 +187,7 @@ def _check_dashboard(config: DashboardConfig) -> None:
     if fault is not None:
         raise PreflightError("dashboard.tables", fault)
     _check_host(config.listen, "dashboard.listen")
-    if config.certificate is not None and config.key is not None:
-        tls = ServerTLS(certificate=config.certificate, key=config.key)
-        if _can_be_read_twice(tls):
-            with _errors_at("dashboard.certificate"):
-                server_context(tls)
+    _check_web_certificate(config.certificate, config.key, "dashboard.certificate")
     files = {"token_file": config.token_file, "password_file": config.password_file}
     for key, file in files.items():
         if file and _is_plain(file):

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
+from amqproxy.app import management_process
 from amqproxy.app.address_unavailable import AddressUnavailable
 from amqproxy.app.dashboard_process import DashboardProcess, listening, private_socket_path, secrets_of
+from amqproxy.app.management_process import ManagementProcess
 from amqproxy.app.printing import Printing, PrintSettings
 from amqproxy.app.thread_time import own_thread_time
-from amqproxy.configuration.config import Config, ConfigError, RecordConfig
+from amqproxy.configuration.config import Config, ConfigError, ManagementConfig, RecordConfig
 from amqproxy.configuration.values import join_address, split_address
 from amqproxy.control.hub import Hub
 from amqproxy.control.service import LIVE_RING, ControlService, Handler
@@ -43,11 +45,14 @@ class Watchers:
     """All configured observers of a program.
 
     To be created in the thread of the event loop. In this order: `open`, `attach`, `start`, `finish`,
-    `finish_printing`.
+    `finish_printing`. `management` is the API of a broker by itself, if it has one.
     """
 
-    def __init__(self, config: Config, printed: PrintSettings | None) -> None:
+    def __init__(
+        self, config: Config, printed: PrintSettings | None, management: ManagementConfig | None = None
+    ) -> None:
         self._config = config
+        self._management = management
         self._printed = printed
         self._secrets = secrets_of(config.dashboard) if config.dashboard else {}
         self.metrics = Metrics(counts_messages=config.metrics is None or config.metrics.messages)
@@ -61,6 +66,7 @@ class Watchers:
         self.takes_clients: Callable[[], bool] = lambda: True
         """Whether any upstream can take a client; called in other threads."""
         self._browsers: socket.socket | None = None
+        self._managers: socket.socket | None = None
         self._control_path: Path | None = None
         self.control: socket.socket | None = None
         self._telemetry: Telemetry | None = None
@@ -75,6 +81,9 @@ class Watchers:
             if dashboard is not None:
                 what = f"serve the dashboard on {dashboard.listen}"
                 self._browsers = _opened(stack, what, listening(dashboard))
+            if self._management is not None:
+                what = f"serve the management API on {self._management.listen}"
+                self._managers = _opened(stack, what, management_process.listening(self._management))
             if metrics is not None:
                 host, port = split_address(metrics.address)
                 served = endpoint.serve(self.metrics.registry, host, port, _scrape_failed, self._is_ready)
@@ -82,8 +91,8 @@ class Watchers:
                 logger().info("metrics", address=address, path="/metrics")
             if control is not None:
                 self._control_path = Path(control.path)
-            elif dashboard is not None:  # which needs a control socket of its own
-                what = "make a control socket for the dashboard"
+            elif dashboard is not None or self._management is not None:  # which need a control socket
+                what = "make a control socket for the dashboard or the management API"
                 self._control_path = _opened(stack, what, private_socket_path())
             if self._control_path is not None:
                 try:
@@ -134,6 +143,9 @@ class Watchers:
                 self._config.dashboard, self._secrets, self._browsers, self._control_path, self._config.log
             )
             nursery.start_soon(kept_up, "dashboard failed", dashboard.run)
+        if self._management and self._managers and self._control_path:
+            management = ManagementProcess(self._management, self._managers, self._control_path, self._config.log)
+            nursery.start_soon(kept_up, "management failed", management.run)
         if self._printing:
             nursery.start_soon(supervised, "printing failed", self._printing.run, self._end_printing)
             nursery.start_soon(supervised, "printing failed", self._printing.report_losses)

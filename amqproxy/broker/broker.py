@@ -81,7 +81,7 @@ class Broker:
         self.node = node
         self.profile = profile
         self.mechanisms = profile.mechanisms if mechanisms is None else tuple(mechanisms)
-        self._exchange_types = types_with(plugins, profile)
+        self.exchange_types = types_with(plugins, profile)
         self.channel_max = channel_max
         self.frame_max = frame_max
         self.heartbeat = heartbeat
@@ -113,6 +113,7 @@ class Broker:
         self.sooner: Callable[[float], None] = lambda when: None
         self.timed_connections: Schedule[ConnectedClient] = Schedule(self._sooner)
         self.sessions: dict[tuple[str, str, bytes], NamedSession] = {}
+        self.consumer_timeout = consumer_timeout
         self._overdue = None if consumer_timeout is None else ConsumerTimeout(consumer_timeout)
         self.properties = server_properties(version, node, profile)
         self.add_vhost("/").describe("Default virtual host")
@@ -138,7 +139,7 @@ class Broker:
             while name in self._deletions:  # the pending deletion must not remove objects of the new virtual host
                 self.work.go_on(self._deletions[name])
             vhost = self.vhosts[name] = VirtualHost(
-                name, self.events, self._sooner, self.work, self.quotas, self._exchange_types, self.profile
+                name, self.events, self._sooner, self.work, self.quotas, self.exchange_types, self.profile
             )
             vhost.storage = self.storage
             self.events.report("vhost.created", name, vhost)

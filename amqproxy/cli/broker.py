@@ -10,7 +10,18 @@ import cyclopts
 import msgspec
 
 from amqproxy.cli.failure import Failure
-from amqproxy.cli.options import Certificate, ConfigFile, Dashboard, Key, LogFormat, LogLevel, Metrics, Printed, Record
+from amqproxy.cli.options import (
+    Certificate,
+    ConfigFile,
+    Dashboard,
+    Key,
+    LogFormat,
+    LogLevel,
+    Management,
+    Metrics,
+    Printed,
+    Record,
+)
 from amqproxy.cli.printing import print_settings
 
 if TYPE_CHECKING:
@@ -33,6 +44,7 @@ def broker(
     record: Record = None,
     metrics: Metrics = None,
     dashboard: Dashboard = False,
+    management: Management = False,
     config: ConfigFile = None,
     log_format: LogFormat = None,
     log_level: LogLevel = None,
@@ -70,7 +82,7 @@ def broker(
     settings = merged(given, None, None, metrics, log_format, log_level, record, dashboard)
     files = {"certificate": tls_cert, "key": tls_key, "client_ca": tls_client_ca}
     tls = {name: str(file) for name, file in files.items() if file}
-    own = merged_broker(settings.broker, listen, data, definitions, tls, as_)
+    own = merged_broker(settings.broker, listen, data, definitions, tls, as_, management)
     settings = msgspec.structs.replace(settings, broker=own, record=_recorded(settings.record))
     with errors_with_line(config):
         preflight.check_broker_alone(settings)

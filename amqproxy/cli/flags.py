@@ -15,6 +15,7 @@ from amqproxy.configuration.config import (
     ConfigError,
     DashboardConfig,
     ListenerConfig,
+    ManagementConfig,
     MetricsConfig,
     RecordConfig,
 )
@@ -82,6 +83,7 @@ def merged_broker(
     definitions: Path | None,
     tls: dict[str, str],
     profile: str | None = None,
+    management: bool | str = False,
 ) -> BrokerConfig:
     """Like `merged`, for the broker; `tls` is for the single listener of --listen."""
     changes: dict[str, object] = {}
@@ -96,6 +98,13 @@ def merged_broker(
         changes["definitions"] = str(definitions)
     if profile:
         changes["profile"] = profile
+    if management:
+        values = {} if broker.management is None else msgspec.to_builtins(broker.management)
+        address = management if isinstance(management, str) else values.get("listen", ManagementConfig().listen)
+        try:
+            changes["management"] = msgspec.convert(values | {"listen": address}, ManagementConfig)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"--management {address}: {explained(error).removeprefix('listen: ')}") from None
     try:
         return msgspec.structs.replace(broker, **changes)
     except ValueError as error:

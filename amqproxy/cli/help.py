@@ -24,7 +24,11 @@ EXAMPLES = {
         "decode --messages a.pcapng",
         "tail --config amqproxy.toml --messages",
     ),
-    "broker": ("broker --listen 127.0.0.1:5672", "broker --data /var/lib/amqproxy --definitions definitions.json"),
+    "broker": (
+        "broker --listen 127.0.0.1:5672",
+        "broker --data /var/lib/amqproxy --definitions definitions.json",
+        "broker --management 127.0.0.1:15672",
+    ),
     "broker export": ("broker export --data /var/lib/amqproxy > definitions.json",),
     "compare": (
         "compare before.pcapng after.pcapng",
@@ -181,7 +185,7 @@ PAGES = {
     "replay": ("captures", "rules"),
     "rules": ("rules",),
     "run": ("tutorial", "configuration", "rules", "messages", "findings", "captures", "dashboard"),
-    "broker": ("broker", "messages", "findings", "captures", "dashboard"),
+    "broker": ("broker", "management", "messages", "findings", "captures", "dashboard"),
     "shrink": ("captures",),
     "sniff": ("captures", "messages", "findings", "rules"),
     "tail": ("control", "messages", "findings", "rules"),

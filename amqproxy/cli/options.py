@@ -73,6 +73,14 @@ Dashboard = Annotated[
         help="Show the traffic in a browser, at HOST:PORT [127.0.0.1:8672]. [dashboard] in the config has more.",
     ),
 ]
+Management = Annotated[
+    bool | str,
+    Parameter(
+        negative="",
+        help="Serve RabbitMQ's management HTTP API at HOST:PORT [127.0.0.1:15672]. Needs "
+        'pip install "amqproxy[dashboard]".',
+    ),
+]
 LogFormat = Annotated[Literal["text", "json"] | None, Parameter(help="Format of the log on standard error [text].")]
 LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"] | None, Parameter(help="Lowest level of events to log [info].")

@@ -334,6 +334,24 @@ class BrokerLimits(Strict, frozen=True):
     """Time from SIGTERM to the end for clients to answer connection.close."""
 
 
+class ManagementConfig(Strict, frozen=True):
+    """RabbitMQ's management HTTP API for `amqproxy broker`; needs the extra `amqproxy[dashboard]`: see
+    docs/management.md.
+    """
+
+    listen: Address = "127.0.0.1:15672"
+    """HOST:PORT or [IPV6]:PORT. The user guest can log in from this machine only."""
+    certificate: str | None = None
+    """The certificate in PEM; the API then uses HTTPS."""
+    key: str | None = None
+    """The certificate's key, in PEM, without a password."""
+
+    def __post_init__(self) -> None:
+        check_port(self.listen)
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("a `certificate` needs its `key`, and a key its certificate")
+
+
 class BrokerConfig(Strict, frozen=True):
     """The integrated broker, for `amqproxy broker` and `upstream = "broker"`."""
 
@@ -365,6 +383,7 @@ class BrokerConfig(Strict, frozen=True):
     log_exchange: bool = False
     """Publish each log line to amq.rabbitmq.log too, with its level as the routing key: RabbitMQ's log.exchange."""
     limits: BrokerLimits = BrokerLimits()
+    management: ManagementConfig | None = None
 
     def __post_init__(self) -> None:
         PROFILES[self.profile].switching(self.deprecated_features)

@@ -148,6 +148,7 @@ def _placed(config: Config, directory: Path) -> Config:
         listen=_placed_listeners(config.broker.listen, directory),
         data=config.broker.data and str(directory / config.broker.data),
         definitions=config.broker.definitions and str(directory / config.broker.definitions),
+        management=config.broker.management and _placed_keys(config.broker.management, directory, "certificate", "key"),
     )
     upstreams = {
         name: msgspec.structs.replace(

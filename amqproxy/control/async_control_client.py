@@ -76,6 +76,19 @@ class AsyncControlClient:
         except OSError as error:
             raise gone(self._path, error) from None
 
+    async def pieces(self, request: str, **keys: Any) -> AsyncIterator[list[Any]]:
+        """Send a request for a list that comes in pieces, and yield their entries; `RequestError` as for `ask`."""
+        response = await self.ask(request, **keys)
+        while True:
+            yield response["objects"]
+            if not response["more"]:
+                return
+            try:
+                async with asyncio.timeout(TIMEOUT):
+                    response = checked(await self._read(), self._path)
+            except TimeoutError:
+                raise RequestError("unreachable", f"{self._path}: amqproxy does not answer") from None
+
     async def send(self, request: str, **keys: Any) -> None:
         """Send a request while following events: its response comes among the events, as one without `event`."""
         try:

@@ -20,6 +20,7 @@ from amqproxy.control.broker_entries import (
     topology_entries,
 )
 from amqproxy.control.dialects import Entry
+from amqproxy.control.management.broker_management import BrokerManagement
 from amqproxy.control.numbered import numbered, numbered_or_all
 from amqproxy.control.recording_control import RecordingControl
 from amqproxy.control.request import (
@@ -30,13 +31,16 @@ from amqproxy.control.request import (
     CloseSession,
     Hello,
     ListBrokerConnections,
+    ListBrokerObjects,
     ListBrokerQueues,
     ListBrokerTransactions,
     ListChannels,
     ListConnections,
     ListConsumers,
     ListSessions,
+    LogInToBroker,
     Reload,
+    ShowBroker,
     ShowBrokerMessages,
     ShowRecording,
     ShowStats,
@@ -45,7 +49,7 @@ from amqproxy.control.request import (
     StopRecording,
 )
 from amqproxy.control.request_error import RequestError
-from amqproxy.control.request_handler import ListResponse, Response
+from amqproxy.control.request_handler import ListResponse, Response, StreamedList
 from amqproxy.control.statistics import Statistics
 from amqproxy.process.log import logger
 
@@ -62,7 +66,8 @@ class ServedBroker(Protocol):
 class BrokerRequestHandler:
     """Handler of requests about one broker. `reload` rereads the reloadable configuration.
 
-    `time` is the time of day in seconds; `listen` are the addresses where clients connect.
+    `time` is the time of day in seconds; `listen` are the addresses where clients connect. `management` answers the
+    requests of the management API.
     """
 
     def __init__(
@@ -73,6 +78,7 @@ class BrokerRequestHandler:
         time: Callable[[], float],
         statistics: Statistics,
         recording: RecordingControl,
+        management: BrokerManagement,
         listen: Sequence[str] = (),
     ) -> None:
         self._server = server
@@ -80,10 +86,11 @@ class BrokerRequestHandler:
         self._time = time
         self._statistics = statistics
         self._recording = recording
+        self._management = management
         self._broker_control = BrokerControl(server.broker)
         self._listen = list(listen)
 
-    async def answered(self, request: AnyRequest) -> Response | ListResponse:
+    async def answered(self, request: AnyRequest) -> Response | ListResponse | StreamedList:
         """Return the response. `RequestError` if the request cannot be carried out, or only by a proxy."""
         match request:
             case Reload():
@@ -94,7 +101,7 @@ class BrokerRequestHandler:
             case _:
                 return self.answer(request)
 
-    def answer(self, request: AnyRequest) -> Response | ListResponse:
+    def answer(self, request: AnyRequest) -> Response | ListResponse | StreamedList:
         """Return the response to a request that does not wait for anything. `RequestError` as for `answered`."""
         served = self._server.served
         match request:
@@ -115,6 +122,12 @@ class BrokerRequestHandler:
                 return ListResponse("metrics", self._statistics.samples(), {"stats": self._statistics.process()})
             case ListBrokerQueues() | ListBrokerConnections() | ListBrokerTransactions() | ShowBrokerMessages():
                 return ListResponse(*self._broker_control.entries(request))
+            case ListBrokerObjects():
+                return StreamedList("objects", self._management.objects(request))
+            case LogInToBroker():
+                return self._management.login(request)
+            case ShowBroker():
+                return self._management.facts()
             case CloseSession():
                 self._close(request)
                 return {}

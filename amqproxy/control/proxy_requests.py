@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -34,3 +35,9 @@ class ProxyRequests:
                 return await client.ask(request, **keys)
         except TimeoutError:
             raise RequestError("unreachable", f"{self._path}: amqproxy does not answer") from None
+
+    async def pieces(self, request: str, **keys: Any) -> AsyncIterator[list[Any]]:
+        """Yield the pieces of a list; each has to come within the client's timeout."""
+        async with self._turn, await AsyncControlClient.connect(self._path) as client:
+            async for piece in client.pieces(request, **keys):
+                yield piece

@@ -399,6 +399,48 @@ class ShowBrokerMessages(Request, frozen=True, tag="broker-messages"):
     body: Excerpt = 1024
 
 
+class ShowBroker(Request, frozen=True, tag="broker"):
+    """Show the broker's version, listeners, resources and alarms."""
+
+
+class LogInToBroker(Request, frozen=True, tag="broker-login"):
+    """Check a user's password, and show its tags, the virtual hosts that it may use, and whether `vhost` exists."""
+
+    user: str
+    password: str
+    loopback: bool = False
+    vhost: str | None = None
+
+
+ObjectKind = Literal[
+    "vhosts",
+    "users",
+    "permissions",
+    "topic-permissions",
+    "queues",
+    "exchanges",
+    "bindings",
+    "queue-bindings",
+    "exchange-bindings",
+    "source-bindings",
+    "policies",
+    "operator-policies",
+    "parameters",
+    "global-parameters",
+    "connections",
+    "channels",
+    "consumers",
+]
+
+
+class ListBrokerObjects(Request, frozen=True, tag="broker-objects"):
+    """List a broker's objects of one kind, of one virtual host, of one name, or all; the response comes in pieces."""
+
+    kind: ObjectKind
+    vhost: str | None = None
+    name: str | None = None
+
+
 AnyRequest = (
     Hello
     | ListConnections
@@ -442,6 +484,9 @@ AnyRequest = (
     | ListBrokerConnections
     | ListBrokerTransactions
     | ShowBrokerMessages
+    | ShowBroker
+    | LogInToBroker
+    | ListBrokerObjects
     | StartRecording
     | StopRecording
     | ShowRecording
@@ -459,6 +504,9 @@ BROKER_REQUESTS = frozenset(
     for each in (ListBrokerQueues, ListBrokerConnections, ListBrokerTransactions, ShowBrokerMessages)
 )
 """Names of the requests that only an integrated broker can answer."""
+
+MANAGEMENT_REQUESTS = frozenset(each.__struct_config__.tag for each in (ShowBroker, LogInToBroker, ListBrokerObjects))
+"""Names of the requests that only a broker by itself can answer."""
 
 SWITCH_REQUESTS = frozenset(
     each.__struct_config__.tag

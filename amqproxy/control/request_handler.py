@@ -19,6 +19,7 @@ from amqproxy.control.numbered import numbered, numbered_or_all
 from amqproxy.control.recording_control import RecordingControl
 from amqproxy.control.request import (
     BROKER_REQUESTS,
+    MANAGEMENT_REQUESTS,
     PROTOCOL,
     REQUESTS,
     SWITCH_REQUESTS,
@@ -38,6 +39,7 @@ from amqproxy.control.request import (
     GetRules,
     Hello,
     ListBrokerConnections,
+    ListBrokerObjects,
     ListBrokerQueues,
     ListBrokerTransactions,
     ListChannels,
@@ -50,6 +52,7 @@ from amqproxy.control.request import (
     ListSwitches,
     ListSwitchQueues,
     ListUpstreams,
+    LogInToBroker,
     More,
     Pause,
     RebalanceUpstream,
@@ -61,6 +64,7 @@ from amqproxy.control.request import (
     SetRules,
     SettleSwitch,
     ShadowRule,
+    ShowBroker,
     ShowBrokerMessages,
     ShowRecording,
     ShowStats,
@@ -102,6 +106,13 @@ class ListResponse(NamedTuple):
     name: str
     entries: Iterator[Any]
     more: Mapping[str, Any] = {}
+
+
+class StreamedList(NamedTuple):
+    """A list that is sent in pieces, each a response with `more` true except the last; None as in a `ListResponse`."""
+
+    name: str
+    entries: Iterator[Any]
 
 
 class NotReloaded(Exception):
@@ -186,7 +197,7 @@ class RequestHandler:
         """Return the response to a request that need not wait. `RequestError` if it cannot be carried out."""
         match request:
             case Hello():
-                left_out = BROKER_REQUESTS if self._broker_control is None else frozenset()
+                left_out = MANAGEMENT_REQUESTS if self._broker_control else MANAGEMENT_REQUESTS | BROKER_REQUESTS
                 left_out |= SWITCH_REQUESTS if self._switches is None else frozenset()
                 requests = [name for name in REQUESTS if name not in left_out]
                 return {
@@ -252,6 +263,8 @@ class RequestHandler:
                 return ListResponse(*self._broker_control.entries(request))
             case ListPools():
                 return ListResponse("pools", self._upstream_control().pools())
+            case ShowBroker() | LogInToBroker() | ListBrokerObjects():
+                raise RequestError("not-observable", "only a broker by itself has a management API")
             case ListUpstreams():
                 return ListResponse("upstreams", self._upstream_control().entries(self._now()))
             case DrainUpstream() | EjectUpstream() | RestoreUpstream() | WeighUpstream() | RebalanceUpstream():

@@ -18,7 +18,7 @@ from amqproxy.control.packet_subscription import PacketSubscription
 from amqproxy.control.record_subscription import RecordSubscription
 from amqproxy.control.request import MAX_LINE, AnyRequest, More, Subscribe, WatchHeld, id_of, parse
 from amqproxy.control.request_error import RequestError
-from amqproxy.control.request_handler import ListResponse, Response
+from amqproxy.control.request_handler import ListResponse, Response, StreamedList
 from amqproxy.control.subscription import Subscription
 from amqproxy.control.tap_ring import TapRing
 from amqproxy.control.work_share import WorkShare
@@ -79,7 +79,7 @@ GONE = (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
 class Handler(Protocol):
     """A request handler: a `RequestHandler`, or a `BrokerRequestHandler`."""
 
-    async def answered(self, request: AnyRequest) -> Response | ListResponse:
+    async def answered(self, request: AnyRequest) -> Response | ListResponse | StreamedList:
         """Return the response. `RequestError` if the request cannot be carried out."""
 
     def held(self, session: Session, number: int, excerpt: int) -> HeldCommand | None:
@@ -311,11 +311,24 @@ class _ControlConnection:
         except RequestError as failure:
             await self.send_response(_error_response(id_of(line), failure))
             return
-        if isinstance(answer, ListResponse):
+        if isinstance(answer, StreamedList):
+            await self._send_pieces(request, answer)
+        elif isinstance(answer, ListResponse):
             async with self._lock:  # so that events made while listing follow the list
                 await self._send(_ok_response(request, await _listed(answer)))
         else:
             await self.send_response(_ok_response(request, answer))
+
+    async def _send_pieces(self, request: AnyRequest, listing: StreamedList) -> None:
+        """Send a list in pieces of about `BATCH_SIZE` bytes, so that no more than one is in memory."""
+        is_more = True
+        async with self._lock:
+            while is_more:
+                piece: list[msgspec.Raw] = []
+                async with self._share.turn() as is_over:
+                    is_more = _take_piece(listing.entries, piece, is_over)
+                if piece or not is_more:
+                    await self._send(_ok_response(request, {listing.name: piece, "more": is_more}))
 
     def _follow(self, request: Subscribe) -> None:
         """Replace the client's subscription."""
@@ -400,6 +413,19 @@ class _ControlConnection:
         """Send one line, as `send_response` does, for callers that hold the lock."""
         with trio.fail_after(SEND_TIMEOUT):
             await self._stream.send_all(encoded(answer) + b"\n")
+
+
+def _take_piece(entries: Iterator[Any], piece: list[msgspec.Raw], is_over: Callable[[], bool]) -> bool:
+    """Encode the next entries into `piece`; return whether there may be more."""
+    size = 0
+    for entry in entries:
+        if entry is not None:
+            data = encoded(entry)
+            size += len(data)
+            piece.append(msgspec.Raw(data))
+        if size >= BATCH_SIZE or is_over():
+            return True
+    return False
 
 
 async def _listed(listing: ListResponse) -> Response:

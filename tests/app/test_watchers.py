@@ -46,5 +46,8 @@ def test_a_dashboard_without_any_temporary_directory(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("amqproxy.app.dashboard_process.TemporaryDirectory", refuse)
     watchers = Watchers(Config(listen=LISTEN, dashboard=DashboardConfig(listen="127.0.0.1:0")), None)
-    with pytest.raises(AddressUnavailable, match="control socket for the dashboard: No usable"), watchers.open():
+    with (
+        pytest.raises(AddressUnavailable, match="control socket for the dashboard or the management API: No usable"),
+        watchers.open(),
+    ):
         pytest.fail("it is open")

@@ -5,6 +5,8 @@ import signal
 import socket
 import ssl
 import subprocess
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -13,6 +15,7 @@ from urllib.request import urlopen
 import msgspec
 import pika
 import pika.exceptions
+import psutil
 import pytest
 import trustme
 
@@ -285,6 +288,33 @@ def test_its_dashboard(tmp_path: Path) -> None:
         process.terminate()
         process.communicate(timeout=DEADLINE)
     assert process.returncode == 0
+
+
+def test_its_management_api(tmp_path: Path) -> None:
+    """It is started again when it is killed, and refuses a long body before that is sent."""
+    with start("broker", "--listen", "127.0.0.1:0", "--management", "127.0.0.1:0") as process:
+        port = int(until(process, "management").split("address=")[1].strip().rstrip("/").rpartition(":")[2])
+        until(process, "listening")
+
+        def get(path: str, *header: str) -> tuple[int, Any]:
+            client = HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
+            client.putrequest("GET", f"/api/{path}")
+            client.putheader("authorization", "Basic Z3Vlc3Q6Z3Vlc3Q=")
+            for each in header:
+                client.putheader(*each.split(": "))
+            client.endheaders()
+            with closing(client), client.getresponse() as answer:
+                return answer.status, msgspec.json.decode(answer.read())
+
+        assert get("whoami")[1]["name"] == "guest"
+        assert get("overview", "content-length: 10485761")[0] == 413
+        [child] = psutil.Process(process.pid).children()
+        child.kill()
+        assert get("queues") == (200, [])
+        process.terminate()
+        process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0
+    assert not child.is_running()
 
 
 def test_what_a_broker_by_itself_cannot_record(amqproxy: Amqproxy, tmp_path: Path) -> None:

@@ -46,6 +46,21 @@ def test_events_and_a_response_of_some_size(tmp_path: Path) -> None:
         run(follow())
 
 
+def test_a_list_in_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    pieces = b'{"ok":true,"objects":[1,2],"more":true}\n{"ok":true,"objects":[3],"more":false}\n'
+
+    async def ask() -> None:
+        async with await AsyncControlClient.connect(path) as client:
+            found = [piece async for piece in client.pieces("broker-objects", kind="queues")]
+            assert found == [[1, 2], [3]]
+            with pytest.raises(RequestError, match="amqproxy is gone"):
+                [piece async for piece in client.pieces("broker-objects", kind="queues")]
+
+    with answering(path, pieces, b'{"ok":true,"objects":[],"more":true}\n'):
+        run(ask())
+
+
 def test_a_proxy_that_goes_away_and_no_proxy(tmp_path: Path) -> None:
     path = tmp_path / "control"
 

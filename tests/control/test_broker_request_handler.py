@@ -12,10 +12,11 @@ from amqproxy.amqp091.methods import BasicConsume
 from amqproxy.app.broker_program import recorded_by_broker
 from amqproxy.configuration.config import Limits
 from amqproxy.control.broker_request_handler import BrokerRequestHandler
+from amqproxy.control.management.broker_management import BrokerManagement, ListenerFacts
 from amqproxy.control.recording_control import RecordingControl
 from amqproxy.control.request import PROXY_REQUESTS, REQUESTS, parse
 from amqproxy.control.request_error import RequestError
-from amqproxy.control.request_handler import ListResponse
+from amqproxy.control.request_handler import ListResponse, StreamedList
 from amqproxy.control.statistics import Statistics
 from amqproxy.recording.recorder import Recorder
 from amqproxy.taps.metrics import Metrics
@@ -56,6 +57,7 @@ class Asked(Serving):
             time=lambda: 100.0,
             statistics=Statistics(metrics.registry, lambda: (0.0, 0.0), started=1.0, time=lambda: 100.0),
             recording=RecordingControl(recorder, None, recorded_by_broker),
+            management=BrokerManagement(self.broker, self.served, [ListenerFacts("127.0.0.1", 5672, False)]),
             listen=["127.0.0.1:5672"],
         )
 
@@ -103,6 +105,15 @@ async def test_lists() -> None:
     assert any(each["name"] == "amqproxy_connections" for each in stats["metrics"])
     assert await asked.ask("reload") == {"rules": 0, "restart": []}
     assert asked.reloaded == 1
+
+
+async def test_requests_of_the_management_api() -> None:
+    asked = Asked()
+    assert (await asked.ask("broker"))["listeners"] == [{"host": "127.0.0.1", "port": 5672, "tls": False}]
+    assert (await asked.ask("broker-login", user="guest", password="guest", loopback=True))["name"] == "guest"
+    objects = await asked.handler.answered(parse(b'{"request": "broker-objects", "kind": "queues"}'))
+    assert isinstance(objects, StreamedList)
+    assert [each["name"] for each in objects.entries] == ["q"]
 
 
 async def test_a_client_that_goes_while_it_is_listed_is_left_out() -> None:

@@ -16,8 +16,8 @@ from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.control import service
 from amqproxy.control.hub import Hub
-from amqproxy.control.request import ListHeld, ListSessions, Reload, WatchHeld
-from amqproxy.control.request_handler import ListResponse
+from amqproxy.control.request import ListBrokerObjects, ListHeld, ListSessions, Reload, WatchHeld
+from amqproxy.control.request_handler import ListResponse, StreamedList
 from amqproxy.control.service import ControlService
 from amqproxy.control.unix_socket import opened
 from amqproxy.control.work_share import WorkShare
@@ -33,12 +33,14 @@ class Desk:
         self.entries: Iterable[Any] = []
         self.more: dict[str, Any] = {}
 
-    async def answered(self, request: Any) -> dict[str, Any] | ListResponse:
+    async def answered(self, request: Any) -> dict[str, Any] | ListResponse | StreamedList:
         match request:
             case Reload():
                 raise AssertionError("a fault of ours")
             case ListSessions():
                 return {"sessions": "x" * 5_000_000}
+            case ListBrokerObjects():
+                return StreamedList("objects", iter(self.entries))
             case WatchHeld() | ListHeld():
                 return ListResponse("held", iter(self.entries), self.more)
             case _:
@@ -616,3 +618,42 @@ async def test_held_commands_are_announced_while_very_much_passes(tmp_path: Path
         house.service.note_hold(SimpleNamespace(), 1)  # type: ignore[arg-type]
         events = [(await asker.receive())["event"] for _ in range(4001)]
         assert events.index("held") < 4000
+
+
+# --- lists in pieces
+
+
+async def test_a_list_comes_in_pieces_made_as_they_are_read(tmp_path: Path) -> None:
+    made = 0
+
+    def entries() -> Iterator[Any]:
+        nonlocal made
+        for number in range(1000):
+            made += 1
+            yield None
+            yield {"number": number, "filling": "x" * 1000}
+
+    async with served(tmp_path) as place:
+        place.desk.entries = entries()
+        asker = await place.asker()
+        await asker.send(b'{"request": "broker-objects", "kind": "queues", "id": 1}\n')
+        found: list[Any] = []
+        is_more, most = True, 0
+        while is_more:
+            answer = await asker.receive()
+            found += answer["objects"]
+            most = max(most, sum(len(each["filling"]) for each in answer["objects"]))
+            is_more = answer["more"]
+            assert answer["id"] == 1
+        assert [each["number"] for each in found] == list(range(1000))
+        assert most <= service.BATCH_SIZE + 1000
+        await asker.send(b'{"request": "rules", "id": 2}\n')
+        assert (await asker.receive())["id"] == 2
+
+
+async def test_an_empty_list_is_one_piece(tmp_path: Path) -> None:
+    async with served(tmp_path) as place:
+        place.desk.entries = [None, None]
+        asker = await place.asker()
+        await asker.send(b'{"request": "broker-objects", "kind": "queues"}\n')
+        assert await asker.receive() == {"ok": True, "objects": [], "more": False}

@@ -199,7 +199,7 @@ def test_guesses_at_one_address_keep_no_other_address_out(
             each.cancel()
         await asyncio.gather(*guesses, return_exceptions=True)
         assert await logins.log_in("right", "10.0.0.1")
-        assert not logins._failures
+        assert not logins._wrong_passwords._failures
 
     asyncio.run(play())
 

@@ -21,6 +21,7 @@ DONE = [
             "control",
             "findings",
             "install",
+            "management",
             "messages",
             "opentelemetry",
             "pipeline",
@@ -38,6 +39,7 @@ FIRST_PAGES = [page for page in DONE if page.stem in ("README", "tutorial") or p
 
 PROGRAMS = {
     "debug-a-stuck-consumer": "jq",
+    "management": "curl",
     "migrate-from-cloudamqp-amqproxy": "curl",
     "record-in-production": "tshark",
 }

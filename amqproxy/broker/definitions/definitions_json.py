@@ -267,8 +267,8 @@ def export(broker: Broker) -> dict[str, Any]:
         "rabbitmq_version": broker.profile.version,
         "product_name": "RabbitMQ",
         "product_version": broker.profile.version,
-        "users": [_user_entry(user) for user in broker.users.values()],
-        "vhosts": [_vhost_entry(vhost) for vhost in vhosts],
+        "users": [user_entry(user) for user in broker.users.values()],
+        "vhosts": [vhost_entry(vhost) for vhost in vhosts],
         "permissions": [
             {"user": user.name, "vhost": vhost, **permission._asdict()}
             for user in broker.users.values()
@@ -279,16 +279,16 @@ def export(broker: Broker) -> dict[str, Any]:
             for user in broker.users.values()
             for (vhost, exchange), permission in user.topic_permissions.items()
         ],
-        "parameters": [*broker.parameters, *(entry for vhost in vhosts for entry in _parameters(vhost))],
+        "parameters": [*broker.parameters, *(entry for vhost in vhosts for entry in parameters_of(vhost))],
         "global_parameters": list(broker.global_parameters),
         "policies": [
-            {"vhost": vhost.name, "name": policy.name, **_policy_value(policy)}
+            {"vhost": vhost.name, "name": policy.name, **policy_value(policy)}
             for vhost in vhosts
             for policy in vhost.policies.values()
         ],
-        "queues": [_queue_entry(vhost, queue) for vhost in vhosts for queue in _lasting(vhost.queues.values())],
+        "queues": [queue_entry(vhost, queue) for vhost in vhosts for queue in _lasting(vhost.queues.values())],
         "exchanges": [
-            _exchange_entry(vhost, exchange)
+            exchange_entry(vhost, exchange)
             for vhost in vhosts
             for exchange in vhost.exchanges.values()
             if exchange.name and not exchange.name.startswith("amq.")
@@ -297,7 +297,7 @@ def export(broker: Broker) -> dict[str, Any]:
     }
 
 
-def _user_entry(user: User) -> dict[str, Any]:
+def user_entry(user: User) -> dict[str, Any]:
     return {
         "name": user.name,
         "password_hash": user.password_hash,
@@ -307,20 +307,20 @@ def _user_entry(user: User) -> dict[str, Any]:
     }
 
 
-def _vhost_entry(vhost: VirtualHost) -> dict[str, Any]:
+def vhost_entry(vhost: VirtualHost) -> dict[str, Any]:
     metadata = {"description": vhost.description, "tags": list(vhost.tags), **vhost.metadata}
     return {"name": vhost.name, "limits": [list(each) for each in vhost.limits.items()], "metadata": metadata}
 
 
-def _parameters(vhost: VirtualHost) -> Iterable[dict[str, Any]]:
+def parameters_of(vhost: VirtualHost) -> Iterable[dict[str, Any]]:
     if vhost.limits:
         yield {"vhost": vhost.name, "component": "vhost-limits", "name": "limits", "value": dict(vhost.limits)}
     for policy in vhost.operator_policies.values():
-        value = _policy_value(policy)
+        value = policy_value(policy)
         yield {"vhost": vhost.name, "component": "operator_policy", "name": policy.name, "value": value}
 
 
-def _policy_value(policy: Policy) -> dict[str, Any]:
+def policy_value(policy: Policy) -> dict[str, Any]:
     return {
         "pattern": policy.pattern.pattern,
         "apply-to": policy.apply_to,
@@ -333,7 +333,7 @@ def _lasting(queues: Iterable[Queue]) -> Iterable[Queue]:
     return (queue for queue in queues if queue.exclusive_to is None)
 
 
-def _queue_entry(vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
+def queue_entry(vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
     return {
         "name": queue.name,
         "vhost": vhost.name,
@@ -344,7 +344,7 @@ def _queue_entry(vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
     }
 
 
-def _exchange_entry(vhost: VirtualHost, exchange: Exchange) -> dict[str, Any]:
+def exchange_entry(vhost: VirtualHost, exchange: Exchange) -> dict[str, Any]:
     return {
         "name": exchange.name,
         "vhost": vhost.name,

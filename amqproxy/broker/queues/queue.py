@@ -307,6 +307,17 @@ class Queue:
         return len(self.consumers)
 
     @property
+    def exclusive_consumer(self) -> Consumer | None:
+        """The consumer that alone may consume; None without one."""
+        return self._exclusive
+
+    @property
+    def single_active_consumer(self) -> Consumer | None:
+        """The consumer that gets all messages of a queue with x-single-active-consumer; None without one."""
+        turns = self._round_robin
+        return turns.active if isinstance(turns, SingleActiveConsumer) else None
+
+    @property
     def entered(self) -> int:
         """Number of messages that have come in: since the broker's start or, for a durable queue, since its own."""
         return sum(backlog.entered for _, backlog in self._backlogs)

@@ -67,6 +67,10 @@ class StreamQueue(Queue):
         return self._log.next - self._log.first
 
     @property
+    def segment_count(self) -> int:
+        return len(self._segments)
+
+    @property
     def consumer_count(self) -> int:
         """Always 0, as RabbitMQ reports no consumers of a stream."""
         return 0

@@ -1,4 +1,4 @@
-"""Memory in use and free disk space."""
+"""Memory in use, open files and free disk space."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ def memory_in_use() -> int | None:
     except (OSError, ValueError):
         return None
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def open_files() -> int:
+    """Number of this process's open file descriptors; 0 if the system does not report it."""
+    try:
+        return sum(1 for _ in Path("/proc/self/fd").iterdir())
+    except OSError:
+        return 0
 
 
 def usual_memory_limit() -> int:

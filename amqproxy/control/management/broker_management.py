@@ -1,0 +1,97 @@
+"""Answers to the requests of the management API: facts about the broker, logins, and lists of its objects."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any, NamedTuple
+
+from amqproxy.broker.access.users import LoginRefused
+from amqproxy.broker.broker import Broker
+from amqproxy.broker.server.machine_resources import disk_free, memory_in_use, open_files
+from amqproxy.broker.server.served_connection import ServedConnection
+from amqproxy.control.management.objects import KINDS, Selection
+from amqproxy.control.request import ListBrokerObjects, LogInToBroker
+from amqproxy.control.request_error import RequestError
+
+Entry = dict[str, Any]
+
+
+class ListenerFacts(NamedTuple):
+    """One of the broker's listeners, as management APIs list it."""
+
+    host: str
+    port: int
+    tls: bool
+
+
+class BrokerManagement:
+    """The broker behind one management API. `time` is the time of day in seconds, `started` that of the start."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        served: Mapping[int, ServedConnection],
+        listeners: Sequence[ListenerFacts] = (),
+        *,
+        directory: Path | None = None,
+        most_connections: int | None = None,
+        started: float = 0.0,
+        time: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self._broker = broker
+        self._served = served
+        self._listeners = list(listeners)
+        self._directory = directory
+        self._most_connections = most_connections
+        self._started = started
+        self._time = time
+
+    def facts(self) -> Entry:
+        """Return the broker's version, limits, resources and numbers of objects."""
+        broker = self._broker
+        return {
+            "version": broker.profile.version,
+            "node": broker.node,
+            "exchange_types": sorted(broker.exchange_types),
+            "mechanisms": list(broker.mechanisms),
+            "listeners": [each._asdict() for each in self._listeners],
+            "pid": os.getpid(),
+            "uptime": self._time() - self._started,
+            "memory": memory_in_use(),
+            "memory_limit": broker.memory_limit,
+            "disk_free": disk_free(self._directory or Path(gettempdir())),
+            "disk_free_limit": broker.disk_free_limit,
+            "alarms": sorted(broker.alarms),
+            "directory": None if self._directory is None else str(self._directory),
+            "consumer_timeout": broker.consumer_timeout,
+            "files": open_files(),
+            "files_limit": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            "most_connections": self._most_connections,
+            "connections": sum(each.vhost is not None for each in broker.connections),
+            "features": {
+                name: {"phase": phase, "permitted": broker.profile.permits(name)}
+                for name, phase in broker.profile.phases.items()
+            },
+        }
+
+    def login(self, request: LogInToBroker) -> Entry:
+        """Return a user's tags, and the virtual hosts that it may use. `RequestError` for a wrong password."""
+        try:
+            user = self._broker.log_in(request.user, request.password, is_loopback=request.loopback)
+        except LoginRefused as refusal:
+            raise RequestError("refused", str(refusal)) from None
+        has_vhost = request.vhost is None or request.vhost in self._broker.vhosts
+        return {
+            "name": user.name,
+            "tags": list(user.tags),
+            "vhosts": list(user.permissions),
+            "has_vhost": has_vhost,
+        }
+
+    def objects(self, request: ListBrokerObjects) -> Iterator[Entry | None]:
+        """Yield the entries of the chosen objects."""
+        return KINDS[request.kind](Selection(self._broker, self._served, request.vhost, request.name))

@@ -1,0 +1,174 @@
+"""The ASGI application: finds the route, the login and the access of a request, and sends the handler's answer.
+
+Paths are matched before they are decoded: a virtual host is often named `/`, which is `%2F` in a path. That is why
+this is not FastAPI's router, which decodes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
+
+from amqproxy.control import RequestError
+from amqproxy.management.access import Access, User, check_access
+from amqproxy.management.body import check_announced, read_body
+from amqproxy.management.broker_source import BrokerFacts, BrokerSource
+from amqproxy.management.call import Call
+from amqproxy.management.failure import Challenge, Failure, WrongPassword, not_found
+from amqproxy.management.listing import Rows, list_query, listed, name_matcher, selected
+from amqproxy.management.login import Logins
+from amqproxy.management.route import Found, Routes
+from amqproxy.management.routes import ROUTES
+from amqproxy.management.settings import Settings
+from amqproxy.process.supervision import contained
+
+NOBODY = User("", (), frozenset())
+
+CHALLENGE = (b"www-authenticate", b'Basic realm="RabbitMQ Management"')
+
+JSON = (b"content-type", b"application/json")
+
+HEADERS = [
+    (b"cache-control", b"no-cache"),
+    (b"content-security-policy", b"script-src 'self'; object-src 'self'"),
+    (b"vary", b"accept, accept-encoding, origin"),
+    (b"x-content-type-options", b"nosniff"),
+]
+
+
+class ManagementApp:
+    """The application of one broker's API."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._broker = BrokerSource(settings.control)
+        self._logins = Logins(self._broker)
+        self._routes = Routes(ROUTES)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise NotImplementedError(scope["type"])
+        response = _Response(scope, send)
+        with contained("management request failed", path=scope["path"]):
+            try:
+                await self._answer(scope, receive, response)
+            except Failure as failure:
+                await response.fail(failure)
+            except RequestError as error:
+                await response.fail(Failure(503, "service_unavailable", str(error)))
+        if not response.has_begun:
+            await response.fail(Failure(500, "internal_error", "this failed; the log of the broker has the reason"))
+
+    async def _answer(self, scope: Scope, receive: Receive, response: _Response) -> None:
+        headers = Headers(scope=scope)
+        check_announced(headers)
+        facts = await self._broker.facts()
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        found = self._routes.find(scope["raw_path"], facts.version)
+        response.allow = "HEAD, GET, OPTIONS" if found is None else found.route.allowed
+        response.shows_allow = facts.is_4 and found is not None
+        if method == "OPTIONS":
+            await response.options()
+            return
+        if found is None:
+            raise not_found()
+        if method not in found.route.methods:
+            await response.refuse_method()
+            return
+        user = await self._user(scope, headers, found, method, facts)
+        call = Call(
+            found.values,
+            dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
+            b"" if method == "GET" else await read_body(receive),
+            user,
+            self._broker,
+            facts,
+            self._settings,
+        )
+        answer = await found.route.methods[method](call)
+        if isinstance(answer, Rows):
+            query = list_query(call.query, has_pages=answer.has_pages)
+            is_chosen = name_matcher(query, refuses_patterns=not facts.is_4)
+            await response.stream(listed(answer, query, is_chosen))
+        else:
+            await response.json(selected(answer, call.query) if isinstance(answer, dict) else answer)
+
+    async def _user(self, scope: Scope, headers: Headers, found: Found, method: str, facts: BrokerFacts) -> User:
+        """Return the user of a request that it may make; a `Failure` otherwise."""
+        access, vhost = found.route.access_of(method), found.values.get("vhost")
+        if access is Access.ANYONE:
+            return NOBODY
+        address = scope["client"][0] if scope.get("client") else ""
+        login = await self._logins.log_in(headers.get("authorization", ""), address, vhost, is_4=facts.is_4)
+        # As in RabbitMQ: the user's tags first, then whether the virtual host exists, then permissions in it.
+        values = {name: found.values[name] for name in found.values if login.has_vhost or name != "vhost"}
+        check_access(access, login.user, values, hides_vhosts=facts.is_4)
+        if not login.has_vhost and not (method == "PUT" and found.route.path == "vhosts/{vhost}"):
+            raise not_found()
+        return login.user
+
+
+class _Response:
+    """The response to one request."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._is_head = scope["method"] == "HEAD"
+        self._send = send
+        self.has_begun = False
+        self.allow = ""
+        self.shows_allow = False
+
+    async def _begin(self, status: int, *headers: tuple[bytes, bytes]) -> None:
+        self.has_begun = True
+        found = [*HEADERS, *headers]
+        if self.shows_allow or status == HTTPStatus.METHOD_NOT_ALLOWED:
+            found.append((b"allow", self.allow.encode()))
+        await self._send({"type": "http.response.start", "status": status, "headers": found})
+
+    async def _whole(self, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+        await self._begin(status, (b"content-length", str(len(body)).encode()), *headers)
+        await self._send({"type": "http.response.body", "body": b"" if self._is_head else body})
+
+    async def json(self, answer: Any, status: int = 200) -> None:
+        await self._whole(status, msgspec.json.encode(answer), JSON)
+
+    async def stream(self, chunks: AsyncIterator[bytes]) -> None:
+        """Send a list; a short one with its length."""
+        first = await anext(chunks)
+        second = await anext(chunks, None)
+        if second is None:
+            await self._whole(200, first, JSON)
+            return
+        await self._begin(200, JSON)
+        await self._part(first)
+        await self._part(second)
+        async for each in chunks:
+            await self._part(each)
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def _part(self, chunk: bytes) -> None:
+        if not self._is_head:
+            await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    async def options(self) -> None:
+        self.shows_allow = True
+        await self._whole(200, b"")
+
+    async def refuse_method(self) -> None:
+        await self._whole(405, b"")
+
+    async def fail(self, failure: Failure) -> None:
+        if self.has_begun:
+            return
+        if isinstance(failure, Challenge):
+            await self._whole(401, b"", CHALLENGE)
+        elif isinstance(failure, WrongPassword) and failure.is_challenged:
+            await self._whole(401, msgspec.json.encode(failure.body), JSON, CHALLENGE)
+        else:
+            await self.json(failure.body, failure.status)

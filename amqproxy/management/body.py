@@ -1,0 +1,46 @@
+"""The body of a request, bounded in bytes and in time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.datastructures import Headers
+from starlette.types import Receive
+
+from amqproxy.management.failure import Failure
+
+MAX_BODY = 10 * 1024 * 1024
+"""Maximum size of a body in bytes; RabbitMQ read bodies without a bound once (CVE-2023-46118)."""
+
+BODY_SECONDS = 30.0
+"""Seconds within which a body has to arrive."""
+
+
+def check_announced(headers: Headers) -> None:
+    """Raise a `Failure` for a body that is announced as too long, before any of it is read."""
+    announced = headers.get("content-length", "")
+    if announced.isdecimal() and int(announced[:20]) > MAX_BODY:
+        raise too_long()
+
+
+async def read_body(receive: Receive) -> bytes:
+    """Return the body; `Failure` if it is too long, or takes too long."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Failure(400, "bad_request", "the client is gone")
+                body += message.get("body", b"")
+                if len(body) > MAX_BODY:
+                    raise too_long()
+                if not message.get("more_body", False):
+                    return bytes(body)
+    except TimeoutError:
+        raise Failure(408, "request_timeout", f"the body took more than {BODY_SECONDS:.0f} seconds") from None
+
+
+def too_long() -> Failure:
+    """Return the error for a body beyond the bound."""
+    return Failure(413, "payload_too_large", f"a body has {MAX_BODY} bytes at most here")

@@ -1,0 +1,69 @@
+"""The broker behind the API: its control socket, its facts, and the rows of its lists."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from amqproxy.control.proxy_requests import ProxyRequests
+
+Entry = dict[str, Any]
+
+FRESH_SECONDS = 0.5
+"""Seconds for which the broker's facts are kept: every request needs some of them."""
+
+
+class BrokerSource(ProxyRequests):
+    """Requests to the broker's control socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._facts: BrokerFacts | None = None
+        self._asked_at = 0.0
+
+    async def facts(self) -> BrokerFacts:
+        """Return the broker's version, listeners, resources and alarms, at most `FRESH_SECONDS` old."""
+        now = time.monotonic()
+        if self._facts is None or now - self._asked_at > FRESH_SECONDS:
+            self._facts, self._asked_at = BrokerFacts(await self.ask("broker")), now
+        return self._facts
+
+    async def objects(self, kind: str, vhost: str | None = None, name: str | None = None) -> AsyncIterator[Entry]:
+        """Yield the broker's objects of one kind, one piece of the list in memory at a time."""
+        async for piece in self.pieces("broker-objects", kind=kind, vhost=vhost, name=name):
+            for entry in piece:
+                yield entry
+
+    async def object(self, kind: str, vhost: str | None, name: str) -> Entry | None:
+        """Return the object of a name; None without one."""
+        found = [each async for each in self.objects(kind, vhost, name)]
+        return found[0] if found else None
+
+
+class BrokerFacts:
+    """What a broker says of itself."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+
+    def __getitem__(self, name: str) -> Any:
+        return self.entry[name]
+
+    @cached_property
+    def version(self) -> tuple[int, int]:
+        """The RabbitMQ version whose behaviour the broker has, as (4, 3)."""
+        major, minor, *_ = self["version"].split(".")
+        return int(major), int(minor)
+
+    @property
+    def is_4(self) -> bool:
+        """Whether the API has the paths, keys and refusals of RabbitMQ 4, and not those of 3.10."""
+        return self.version >= (4, 0)
+
+    @property
+    def node(self) -> str:
+        """The name of the broker's node."""
+        return str(self["node"])

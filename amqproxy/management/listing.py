@@ -1,0 +1,198 @@
+"""Lists: sorting, paging, selection by name and of columns, for all resources alike.
+
+Rows are encoded as they come, so that a list of 50,000 queues takes the memory of its text and no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from amqproxy.management.failure import Failure, bad_request
+
+Entry = dict[str, Any]
+
+MOST_OF_A_PAGE = 500
+"""Largest page size, as in RabbitMQ."""
+
+USUAL_PAGE = 100
+
+CHUNK = 64 * 1024
+"""Approximate bytes of a list that are sent at a time."""
+
+LISTS_AT_ONCE = 2
+"""Lists that are put together at the same time; others wait, since each may have tens of MiB."""
+
+ROWS_A_TURN = 200
+"""Rows that are made before other requests have their turn."""
+
+
+class Rows(NamedTuple):
+    """The rows of a list, with the columns that sort it by default; only some lists of RabbitMQ have pages."""
+
+    rows: AsyncIterator[Entry]
+    order: Sequence[str] = ("vhost", "name")
+    has_pages: bool = False
+
+
+class ListQuery(NamedTuple):
+    """The part of a query that concerns a list. `page` is None for a whole list."""
+
+    sort: str | None = None
+    is_reverse: bool = False
+    columns: tuple[tuple[str, ...], ...] = ()
+    page: int | None = None
+    page_size: int = USUAL_PAGE
+    name: str = ""
+    is_regex: bool = False
+
+
+def list_query(query: Mapping[str, str], *, has_pages: bool) -> ListQuery:
+    """Return the list query of a request; `Failure` with RabbitMQ's text if its paging is not valid."""
+    columns = tuple(tuple(each.split(".")) for each in query.get("columns", "").split(",") if each)
+    chosen = ListQuery(query.get("sort") or None, query.get("sort_reverse") == "true", columns)
+    if not has_pages or "page" not in query:
+        return chosen
+    page, size = _number(query, "page"), _number(query, "page_size")
+    if page is None or page < 1 or (size is not None and not 1 <= size <= MOST_OF_A_PAGE):
+        pages = f"page number {_text(page)}, page size {_text(size)}"
+        raise Failure(400, "invalid_pagination_parameters", f"Invalid pagination parameters: {pages}")
+    return chosen._replace(
+        page=page, page_size=size or USUAL_PAGE, name=query.get("name", ""), is_regex=query.get("use_regex") == "true"
+    )
+
+
+def _text(number: int | None) -> str:
+    return "undefined" if number is None else str(number)
+
+
+def _number(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name, "")
+    if not text:
+        return None
+    if not re.fullmatch(r"-?\d{1,9}", text, re.ASCII):
+        raise bad_request("Pagination parameters are invalid")
+    return int(text)
+
+
+def name_matcher(query: ListQuery, *, refuses_patterns: bool) -> Callable[[str], bool]:
+    """Return whether a name is chosen.
+
+    An invalid pattern is refused by RabbitMQ 3.10 (`refuses_patterns`), and matches no name in RabbitMQ 4.
+    """
+    if not query.name:
+        return lambda name: True
+    try:
+        pattern = re.compile(query.name if query.is_regex else re.escape(query.name), re.IGNORECASE)
+    except re.error:
+        if refuses_patterns:
+            raise bad_request("Pagination parameters are invalid") from None
+        return lambda name: False
+    return lambda name: pattern.search(name) is not None
+
+
+_lists = asyncio.Semaphore(LISTS_AT_ONCE)
+
+
+async def listed(rows: Rows, query: ListQuery, is_chosen: Callable[[str], bool]) -> AsyncIterator[bytes]:
+    """Yield the response to a list's request in chunks; raise `Failure` before the first for a page out of range."""
+    async with _lists:
+        found: list[tuple[Any, bytes]] = []
+        total = 0
+        async for row in rows.rows:
+            total += 1
+            if not total % ROWS_A_TURN:
+                await asyncio.sleep(0)
+            if not is_chosen(str(row.get("name", ""))):
+                continue
+            chosen: Entry | list[Any] = _columns(row, query.columns) or []  # as RabbitMQ writes an empty object
+            found.append((_sort_key(row, rows.order, query.sort), msgspec.json.encode(chosen)))
+        found.sort(key=lambda each: each[0], reverse=query.is_reverse)
+        if query.page is None:
+            for chunk in _array(each for _, each in found):
+                yield chunk
+        else:
+            yield _page(found, total, query)
+
+
+def _page(found: Sequence[tuple[Any, bytes]], total: int, query: ListQuery) -> bytes:
+    assert query.page is not None
+    page, size = query.page, query.page_size
+    begin = (page - 1) * size
+    if begin >= len(found) and page > 1:
+        text = f"Page out of range, page: {page} page size: {size}, len: {len(found)}"
+        raise Failure(400, "page_out_of_range", text)
+    items = [msgspec.Raw(each) for _, each in found[begin : begin + size]]
+    answer = {
+        "filtered_count": len(found),
+        "item_count": len(items),
+        "items": items,
+        "page": page,
+        "page_count": -(-len(found) // size),
+        "page_size": size,
+        "total_count": total,
+    }
+    return msgspec.json.encode(answer)
+
+
+def _array(rows: Iterator[bytes]) -> Iterator[bytes]:
+    chunk = bytearray(b"[")
+    for number, row in enumerate(rows):
+        if number:
+            chunk += b","
+        chunk += row
+        if len(chunk) >= CHUNK:
+            yield bytes(chunk)
+            chunk.clear()
+    yield bytes(chunk) + b"]"
+
+
+def _columns(row: Entry, columns: Sequence[tuple[str, ...]]) -> Entry:
+    """Return only the chosen columns of a row; those of a nested object have names with dots."""
+    if not columns:
+        return row
+    chosen: Entry = {}
+    for path in columns:
+        source: Any = row
+        target = chosen
+        for name in path[:-1]:
+            source = source.get(name) if isinstance(source, dict) else None
+            if not isinstance(source, dict):
+                break
+            target = target.setdefault(name, {})
+        if isinstance(source, dict) and path[-1] in source:
+            target[path[-1]] = source[path[-1]]
+    return chosen
+
+
+def selected(row: Entry, query: Mapping[str, str]) -> Entry:
+    """Return the chosen columns of a single object."""
+    return _columns(row, list_query(query, has_pages=False).columns)
+
+
+def _sort_key(row: Entry, order: Sequence[str], sort: str | None) -> tuple[Any, ...]:
+    return tuple(_rank(_dotted(row, name)) for name in ((sort, *order) if sort else order))
+
+
+def _dotted(row: Entry, path: str) -> Any:
+    found: Any = row
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def _rank(value: Any) -> tuple[int, Any]:
+    """Return a sort key as RabbitMQ's, in Erlang's order of terms: missing values, numbers, false and true, texts."""
+    if value is None:
+        return (-1, 0)
+    if isinstance(value, bool):
+        return (1, str(value).lower())
+    if isinstance(value, int | float):
+        return (0, value)
+    if isinstance(value, str):
+        return (3, value)
+    return (2, msgspec.json.encode(value).decode())

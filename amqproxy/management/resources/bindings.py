@@ -1,0 +1,78 @@
+"""Bindings, in lists by either end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from amqproxy.management.call import Call, Entry
+from amqproxy.management.failure import not_found
+from amqproxy.management.listing import Rows
+from amqproxy.management.resources.exchanges import exchange_name
+
+ORDER = ("vhost", "source", "destination", "routing_key")
+
+DESTINATIONS = {"q": "queue", "e": "exchange"}
+"""The kinds of destinations in paths."""
+
+
+async def bindings(call: Call) -> Rows:
+    """Return the bindings in a virtual host, or in all that the user may use."""
+    return Rows(_rows(call, "bindings"), ORDER)
+
+
+async def of_queue(call: Call) -> Rows:
+    """Return the bindings to a queue."""
+    await call.one("queues", call.values["name"], call.values["vhost"])
+    return Rows(_rows(call, "queue-bindings", call.values["name"]), ORDER)
+
+
+async def from_exchange(call: Call) -> Rows:
+    """Return the bindings from an exchange; as in RabbitMQ, none if it does not exist."""
+    return Rows(_rows(call, "source-bindings", exchange_name(call.values["name"])), ORDER)
+
+
+async def to_exchange(call: Call) -> Rows:
+    """Return the bindings to an exchange; none if it does not exist."""
+    return Rows(_rows(call, "exchange-bindings", exchange_name(call.values["name"])), ORDER)
+
+
+async def between(call: Call) -> Rows:
+    """Return the bindings from one exchange to one destination."""
+    source, kind, destination = await _ends(call)
+
+    async def rows() -> AsyncIterator[Entry]:
+        listed = "queue-bindings" if kind == "queue" else "exchange-bindings"
+        async for each in _rows(call, listed, destination):
+            if each["source"] == source:
+                yield each
+
+    return Rows(rows(), ORDER)
+
+
+async def binding(call: Call) -> Entry:
+    """Return one binding, by its `properties_key`."""
+    found = await between(call)
+    async for each in found.rows:
+        if each["properties_key"] == call.values["properties"]:
+            return each
+    raise not_found()
+
+
+async def _ends(call: Call) -> tuple[str, str, str]:
+    """Return source, kind of destination and destination of a path; `Failure` with 404 if either is missing."""
+    kind = DESTINATIONS.get(call.values["kind"])
+    if kind is None:
+        raise not_found()
+    source, destination = exchange_name(call.values["source"]), call.values["destination"]
+    if kind == "exchange":
+        destination = exchange_name(destination)
+    vhost = call.values["vhost"]
+    await call.one("exchanges", source, vhost)
+    await call.one("queues" if kind == "queue" else "exchanges", destination, vhost)
+    return source, kind, destination
+
+
+async def _rows(call: Call, kind: str, name: str | None = None) -> AsyncIterator[Entry]:
+    async for each in call.broker.objects(kind, call.values.get("vhost"), name):
+        if call.sees(each["vhost"]):
+            yield {key: value for key, value in each.items() if key != "exclusive"}

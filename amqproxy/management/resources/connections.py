@@ -1,0 +1,111 @@
+"""Connections of clients."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from amqproxy.configuration.values import split_address
+from amqproxy.management.call import Call, Entry
+from amqproxy.management.failure import not_authorised, not_found
+from amqproxy.management.listing import Rows
+
+UNKNOWN = (
+    "peer_cert_issuer",
+    "peer_cert_serial_number",
+    "peer_cert_subject",
+    "peer_cert_validity",
+    "ssl_cipher",
+    "ssl_hash",
+    "ssl_key_exchange",
+    "ssl_protocol",
+)
+"""Keys about TLS, which are null in lists and, as in RabbitMQ, "" in the row of one connection, where unknown."""
+
+
+async def connections(call: Call) -> Rows:
+    """Return the user's own connections; monitoring users see all."""
+
+    async def rows() -> AsyncIterator[Entry]:
+        async for each in call.broker.objects("connections", call.values.get("vhost")):
+            if _is_seen(call, each):
+                yield connection_row(call, each)
+
+    return Rows(rows(), ("vhost", "name"), has_pages=True)
+
+
+async def of_user(call: Call) -> Rows:
+    """Return the connections of one user."""
+
+    async def rows() -> AsyncIterator[Entry]:
+        async for each in call.broker.objects("connections"):
+            if each["user"] == call.values["user"]:
+                row = connection_row(call, each)
+                yield {name: row[name] for name in ("name", "node", "user", "vhost")}
+
+    return Rows(rows(), ("vhost", "name"))
+
+
+async def connection(call: Call) -> Entry:
+    row = connection_row(call, await found_connection(call))
+    return row | {name: "" for name in UNKNOWN if row.get(name, "") is None}
+
+
+async def found_connection(call: Call) -> Entry:
+    """Return the entry of the path's connection; `Failure` if there is none, or the user may not see it."""
+    async for each in call.broker.objects("connections"):
+        if each["connection"] == call.values["connection"]:
+            if not _is_seen(call, each):
+                raise not_authorised("User not authorised to access object")
+            return each
+    raise not_found()
+
+
+def _is_seen(call: Call, entry: Entry) -> bool:
+    return call.user.is_monitor or bool(entry["user"] == call.user.name)
+
+
+def ends(name: str) -> Entry:
+    """Return the addresses in a connection's name, with RabbitMQ's keys."""
+    peer, _, own = name.partition(" -> ")
+    peer_host, peer_port = _split(peer)
+    host, port = _split(own)
+    return {"peer_host": peer_host, "peer_port": peer_port, "host": host, "port": port}
+
+
+def _split(address: str) -> tuple[str, int]:
+    try:
+        return split_address(address)
+    except ValueError:  # a connection within the process has no address
+        return address, 0
+
+
+def connection_row(call: Call, entry: Entry) -> Entry:
+    """Return the row of a connection."""
+    row: Entry = {
+        "name": entry["connection"],
+        "node": call.facts.node,
+        "type": "network",
+        "protocol": "AMQP 0-9-1" if entry["protocol"] == "0-9-1" else f"AMQP {entry['protocol']}",
+        "state": "blocked" if entry["blocked"] else "running",
+        "user": entry["user"],
+        "user_who_performed_action": entry["user"],
+        "vhost": entry["vhost"],
+        "auth_mechanism": entry["auth_mechanism"],
+        "connected_at": int(entry["connected_at"] * 1000),
+        "client_properties": entry["client_properties"],
+        "channels": entry["channels"],
+        "channel_max": entry["channel_max"],
+        "frame_max": entry["frame_max"],
+        "timeout": entry["heartbeat"],
+        "recv_oct": entry["received"],
+        "send_oct": entry["sent"],
+        "ssl": entry["tls"],
+        **{name: None for name in UNKNOWN if name != "peer_cert_serial_number"},
+        "peer_cert_subject": entry["certificate_name"] or None,
+        **ends(entry["connection"]),
+    }
+    if entry["user_provided_name"]:
+        row["user_provided_name"] = entry["user_provided_name"]
+    if call.facts.is_4:
+        row["peer_cert_serial_number"] = None
+    return row

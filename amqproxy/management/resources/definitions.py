@@ -1,0 +1,106 @@
+"""Definitions of the whole broker, or of one virtual host, as RabbitMQ exports them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+from amqproxy.management.call import Call, Entry
+from amqproxy.management.resources.overview import cluster_name
+
+ARGUMENTS = ("durable", "auto_delete", "arguments")
+
+
+async def definitions(call: Call) -> Entry:
+    """Return users, virtual hosts, permissions, parameters, policies, queues, exchanges and bindings."""
+    found: Entry = {
+        "rabbit_version": call.facts["version"],
+        "rabbitmq_version": call.facts["version"],
+        "product_name": "RabbitMQ",
+        "product_version": call.facts["version"],
+        "users": [each async for each in call.broker.objects("users")],
+        "vhosts": [_vhost(call, each) async for each in call.broker.objects("vhosts")],
+        "permissions": [each async for each in call.broker.objects("permissions")],
+        "topic_permissions": [each async for each in call.broker.objects("topic-permissions")],
+        "parameters": [each async for each in call.broker.objects("parameters")],
+        "global_parameters": [each async for each in call.broker.objects("global-parameters")],
+        "policies": [each async for each in call.broker.objects("policies")],
+        "queues": [each async for each in _queues(call, ("name", "vhost"))],
+        "exchanges": [each async for each in _exchanges(call, ("name", "vhost"))],
+        "bindings": [each async for each in _bindings(call, ("source", "vhost"))],
+    }
+    if call.facts.is_4:
+        cluster = await cluster_name(call)
+        found |= {
+            "explanation": f"Definitions of cluster '{cluster}'",
+            "original_cluster_name": cluster,
+            "rabbitmq_definition_format": "cluster",
+        }
+    return found
+
+
+async def of_vhost(call: Call) -> Entry:
+    """Return the definitions of one virtual host, which is not named in them."""
+    vhost = call.values["vhost"]
+    own = [
+        {name: value for name, value in each.items() if call.facts.is_4 is False or name != "vhost"}
+        async for each in call.broker.objects("parameters", vhost)
+        if each["component"] != "vhost-limits" or not call.facts.is_4
+    ]
+    policies = [each async for each in call.broker.objects("policies", vhost)]
+    found: Entry = {
+        "rabbit_version": call.facts["version"],
+        "parameters": own,
+        "policies": [_without_vhost(each) for each in policies] if call.facts.is_4 else policies,
+        "queues": [each async for each in _queues(call, ("name",))],
+        "exchanges": [each async for each in _exchanges(call, ("name",))],
+        "bindings": [each async for each in _bindings(call, ("source",))],
+    }
+    if call.facts.is_4:
+        [entry] = [each async for each in call.broker.objects("vhosts", vhost)]
+        shown = _vhost(call, entry)
+        found |= {
+            "rabbitmq_version": call.facts["version"],
+            "product_name": "RabbitMQ",
+            "product_version": call.facts["version"],
+            "description": shown["metadata"]["description"],
+            "metadata": shown["metadata"],
+            "limits": shown["limits"],
+            "explanation": f"Definitions of virtual host '{vhost}'",
+            "original_vhost_name": vhost,
+            "rabbitmq_definition_format": "single_virtual_host",
+        }
+    return found
+
+
+def _without_vhost(entry: Entry) -> Entry:
+    return {name: value for name, value in entry.items() if name != "vhost"}
+
+
+def _vhost(call: Call, entry: Entry) -> Entry:
+    """Return a virtual host; RabbitMQ 3.10 exports its name only."""
+    if not call.facts.is_4:
+        return {"name": entry["name"]}
+    metadata = {"default_queue_type": "classic", **entry["metadata"]}
+    return {"name": entry["name"], "limits": dict(entry["limits"]), "metadata": metadata}
+
+
+async def _queues(call: Call, names: Sequence[str]) -> AsyncIterator[Entry]:
+    keys = (*names, *ARGUMENTS, *(("type",) if call.facts.is_4 else ()))
+    async for each in call.broker.objects("queues", call.values.get("vhost")):
+        if not each["exclusive"]:
+            yield {name: each[name] for name in keys}
+
+
+async def _exchanges(call: Call, names: Sequence[str]) -> AsyncIterator[Entry]:
+    keys = (*names, "type", *ARGUMENTS, *(() if call.facts.is_4 else ("internal",)))
+    async for each in call.broker.objects("exchanges", call.values.get("vhost")):
+        if each["name"] and not each["name"].startswith("amq."):
+            found = {name: each[name] for name in keys}
+            yield found | ({"internal": True} if each["internal"] else {})
+
+
+async def _bindings(call: Call, names: Sequence[str]) -> AsyncIterator[Entry]:
+    keys = (*names, "destination", "destination_type", "routing_key", "arguments")
+    async for each in call.broker.objects("bindings", call.values.get("vhost")):
+        if each["source"] and not each["exclusive"]:
+            yield {name: each[name] for name in keys}

@@ -1,0 +1,39 @@
+"""Exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from amqproxy.management.call import Call, Entry
+from amqproxy.management.listing import Rows
+
+DEFAULT = "amq.default"
+"""The default exchange's name in paths."""
+
+
+async def exchanges(call: Call) -> Rows:
+    """Return the exchanges of a virtual host, or of all that the user may use."""
+
+    async def rows() -> AsyncIterator[Entry]:
+        async for each in call.broker.objects("exchanges", call.values.get("vhost")):
+            if call.sees(each["vhost"]):
+                yield exchange_row(each)
+
+    return Rows(rows(), has_pages=True)
+
+
+async def exchange(call: Call) -> Entry:
+    found = await call.one("exchanges", exchange_name(call.values["name"]), call.values["vhost"])
+    return exchange_row(found) | {"incoming": [], "outgoing": []}
+
+
+def exchange_name(segment: str) -> str:
+    """Return the name of the exchange that a segment of a path names."""
+    return "" if segment == DEFAULT else segment
+
+
+def exchange_row(entry: Entry) -> Entry:
+    """Return the row of an exchange; as in RabbitMQ, it names a policy only if there is one."""
+    policy = entry["policy"]
+    row = {name: value for name, value in entry.items() if name != "policy"}
+    return row if policy is None else row | {"policy": policy}

@@ -1,0 +1,156 @@
+"""The broker at a glance: versions, totals, listeners."""
+
+from __future__ import annotations
+
+import platform
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+from amqproxy import __version__
+from amqproxy.management.broker_source import BrokerFacts
+from amqproxy.management.call import Call, Entry
+
+EXCHANGE_TYPES: Mapping[str, str] = {
+    "direct": "AMQP direct exchange, as per the AMQP specification",
+    "fanout": "AMQP fanout exchange, as per the AMQP specification",
+    "headers": "AMQP headers exchange, as per the AMQP specification",
+    "topic": "AMQP topic exchange, as per the AMQP specification",
+    "x-consistent-hash": "Consistent Hashing Exchange",
+    "x-delayed-message": "Delayed Message Exchange.",
+    "x-local-random": "Picks one random local binding (queue) to route via (to).",
+    "x-modulus-hash": "Modulus Hashing Exchange",
+}
+"""RabbitMQ's descriptions of exchange types."""
+
+
+async def overview(call: Call) -> Entry:
+    """Return versions, the totals of all that the user may see, and for monitoring users the listeners."""
+    facts, user = call.facts, call.user
+    totals = {"ready": 0, "unacked": 0, "queues": 0, "exchanges": 0}
+    async for vhost in call.broker.objects("vhosts"):
+        if user.is_monitor or call.sees(vhost["name"]):
+            for name in totals:
+                totals[name] += vhost[name]
+    counted = {}
+    for kind in ("channels", "connections", "consumers") if user.is_monitor else ("channels", "connections"):
+        counted[kind] = 0
+        async for each in call.broker.objects(kind):
+            counted[kind] += user.is_monitor or each["user"] == user.name
+    version = facts["version"]
+    found: Entry = {
+        "management_version": version,
+        "rates_mode": "none",
+        "exchange_types": exchange_types(facts),
+        "product_version": version,
+        "product_name": "RabbitMQ",
+        "rabbitmq_version": version,
+        "cluster_name": await cluster_name(call),
+        **runtime(),
+        "disable_stats": False,
+        "enable_queue_totals": False,
+    }
+    if facts.is_4:
+        found |= {
+            "cluster_tags": {},
+            "node_tags": {},
+            "crypto_lib_version": ssl.OPENSSL_VERSION,
+            "default_queue_type": "classic",
+            "is_op_policy_updating_enabled": True,
+            "require_definition_json_extension": False,
+        }
+    else:
+        found["release_series_support_status"] = "supported"
+    found |= {
+        "message_stats": {},
+        "queue_totals": {
+            "messages": totals["ready"] + totals["unacked"],
+            "messages_ready": totals["ready"],
+            "messages_unacknowledged": totals["unacked"],
+        },
+        "object_totals": {**counted, "exchanges": totals["exchanges"], "queues": totals["queues"]},
+        "statistics_db_event_queue": 0,
+    }
+    if user.is_monitor:
+        contexts = [{"node": facts.node, **context(call)}]
+        found |= {"node": facts.node, "listeners": listeners(call), "contexts": contexts}
+    return found
+
+
+def runtime() -> Entry:
+    """Return the versions of Erlang, which many clients read; what runs instead is named there."""
+    return {
+        "erlang_version": "0",
+        "erlang_full_version": f"none: amqproxy {__version__} on Python {platform.python_version()}",
+    }
+
+
+async def cluster_name(call: Call) -> str:
+    """Return the name of the cluster: the node's, unless a global parameter sets another."""
+    async for each in call.broker.objects("global-parameters"):
+        if each["name"] == "cluster_name" and isinstance(each["value"], str):
+            return each["value"]
+    return call.facts.node
+
+
+async def show_cluster_name(call: Call) -> Entry:
+    return {"name": await cluster_name(call)}
+
+
+async def whoami(call: Call) -> Entry:
+    found: Entry = {"name": call.user.name, "tags": list(call.user.tags)}
+    return found | {"is_internal_user": True} if call.facts.is_4 else found
+
+
+async def version(call: Call) -> Any:
+    return call.facts["version"]
+
+
+async def extensions(call: Call) -> list[Entry]:
+    """Return the extensions of RabbitMQ's own page, of which this API has none."""
+    return []
+
+
+def exchange_types(facts: BrokerFacts) -> list[Entry]:
+    """Return the exchange types that clients may declare."""
+    return [{"name": each, "description": EXCHANGE_TYPES[each], "enabled": True} for each in facts["exchange_types"]]
+
+
+def listeners(call: Call) -> list[Entry]:
+    """Return the broker's listeners, and that of this API."""
+    node, settings = call.facts.node, call.settings
+    found = [
+        {
+            "node": node,
+            "protocol": "amqp/ssl" if each["tls"] else "amqp",
+            "ip_address": each["host"],
+            "port": each["port"],
+            "socket_opts": {},
+            "tls": each["tls"],
+        }
+        for each in call.facts["listeners"]
+    ]
+    is_tls = settings.certificate is not None
+    found.append(
+        {
+            "node": node,
+            "protocol": "https" if is_tls else "http",
+            "ip_address": settings.host,
+            "port": settings.port,
+            "socket_opts": {},
+            "tls": is_tls,
+        }
+    )
+    return found if call.facts.is_4 else [{key: each[key] for key in each if key != "tls"} for each in found]
+
+
+def context(call: Call) -> Entry:
+    """Return the web server of this API."""
+    settings = call.settings
+    return {
+        "ssl_opts": [],
+        "description": "RabbitMQ Management",
+        "path": "/",
+        "ip": settings.host,
+        "port": str(settings.port),
+    }

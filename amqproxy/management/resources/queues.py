@@ -1,0 +1,136 @@
+"""Queues, with their messages and consumers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from amqproxy.management.broker_source import BrokerFacts
+from amqproxy.management.call import Call, Entry
+from amqproxy.management.listing import Rows
+from amqproxy.management.resources.connections import ends
+from amqproxy.management.resources.consumers import consumer_details
+
+BASIC = ("arguments", "auto_delete", "durable", "exclusive", "leader", "members", "name", "node", "online", "state")
+"""Keys of a queue with `disable_stats=true`, besides type and virtual host."""
+
+BASIC_4 = ("delivery_limit", "effective_policy_definition", "internal", "internal_owner", "operator_policy", "policy")
+"""Further ones from RabbitMQ 4 on."""
+
+ABSENT_IN_3_10 = {"quorum": ("node",), "stream": ("members", "online")}
+"""Keys that RabbitMQ 3.10 leaves out of them, by queue type."""
+
+TOTALS = ("messages", "messages_ready", "messages_unacknowledged")
+"""Keys that `enable_queue_totals=true` adds."""
+
+
+async def queues(call: Call) -> Rows:
+    """Return the queues of a virtual host, or of all that the user may use."""
+
+    async def rows() -> AsyncIterator[Entry]:
+        async for row in _rows(call):
+            if call.flag("disable_stats"):
+                yield _basic(call, row)
+            elif call.facts.is_4:
+                yield {name: value for name, value in row.items() if value is not None}
+            else:
+                yield row
+
+    return Rows(rows(), has_pages=True)
+
+
+async def detailed_queues(call: Call) -> Rows:
+    """Return the queues with all keys, including those without a value."""
+    return Rows(_rows(call), has_pages=True)
+
+
+async def _rows(call: Call) -> AsyncIterator[Entry]:
+    async for each in call.broker.objects("queues", call.values.get("vhost")):
+        if call.sees(each["vhost"]):
+            row = queue_row(call.facts, each)
+            row.pop("owner_pid_details", None)  # RabbitMQ shows it of single queues only
+            yield row
+
+
+async def queue(call: Call) -> Entry:
+    """Return one queue, with its consumers."""
+    row = queue_row(call.facts, await call.one("queues", call.values["name"], call.values["vhost"]))
+    if call.flag("disable_stats"):
+        return _basic(call, row)
+    details = await consumer_details(call, row["vhost"], queue=row["name"])
+    return row | {"consumer_details": details, "deliveries": [], "incoming": []}
+
+
+def _basic(call: Call, row: Entry) -> Entry:
+    """Return the keys of a row that RabbitMQ has without statistics."""
+    names = (*BASIC, "type", "vhost", *(BASIC_4 if call.facts.is_4 else ()))
+    if call.flag("enable_queue_totals"):
+        names += TOTALS
+    found = {name: row[name] for name in names if name in row}
+    if not call.facts.is_4:
+        for name in ABSENT_IN_3_10.get(row["type"], ()):
+            found.pop(name, None)
+        if row["policy"] is not None:
+            found["policy"] = row["policy"]
+        if not call.flag("enable_queue_totals"):
+            found["state"] = "live"
+    return found
+
+
+def queue_row(facts: BrokerFacts, entry: Entry) -> Entry:
+    """Return the row of a queue of any type."""
+    ready, unacked, size = entry["ready"], entry["unacked"], entry["ready_bytes"]
+    row: Entry = {
+        "arguments": entry["arguments"],
+        "auto_delete": entry["auto_delete"],
+        "consumers": entry["consumers"],
+        "durable": entry["durable"],
+        "effective_policy_definition": entry["effective_policy_definition"],
+        "exclusive": entry["exclusive"],
+        "memory": entry["memory"],
+        "messages": ready + unacked,
+        "messages_ready": ready,
+        "messages_unacknowledged": unacked,
+        "name": entry["name"],
+        "node": facts.node,
+        "operator_policy": entry["operator_policy"],
+        "policy": entry["policy"],
+        "state": "running",
+        "type": entry["type"],
+        "vhost": entry["vhost"],
+    }
+    if entry["type"] != "stream":
+        has_consumers = int(entry["consumers"] > 0)
+        row |= {
+            "consumer_capacity": has_consumers,
+            "consumer_utilisation": has_consumers,
+            "message_bytes_ready": size,
+            "message_bytes": size,
+        }
+        # RabbitMQ 3.10 has a misspelt key in the rows of quorum queues.
+        is_misspelt = entry["type"] == "quorum" and not facts.is_4
+        tag = "single_active_consumer_ctag" if is_misspelt else "single_active_consumer_tag"
+        row[tag] = entry["single_active_consumer_tag"]
+    if entry["type"] == "classic":
+        row["exclusive_consumer_tag"] = entry["exclusive_consumer_tag"]
+        if facts.is_4:
+            row["storage_version"] = 2
+    else:
+        row |= {"members": [facts.node], "online": [facts.node]}
+        if facts.is_4 or entry["type"] == "quorum":
+            row["leader"] = facts.node
+    if facts.is_4:
+        row |= {"internal": False, "internal_owner": False}
+        if entry["type"] == "quorum":
+            row["delivery_limit"] = "unlimited" if entry["delivery_limit"] is None else entry["delivery_limit"]
+        if entry["type"] == "stream":
+            row["segments"] = entry["segments"]
+    if entry["owner"] is not None:
+        row["owner_pid_details"] = owner_details(entry["owner"])
+    return row
+
+
+def owner_details(connection: str) -> Entry:
+    """Return the connection that owns an exclusive queue."""
+    addresses: dict[str, Any] = ends(connection)
+    return {"name": connection, "peer_host": addresses["peer_host"], "peer_port": addresses["peer_port"]}

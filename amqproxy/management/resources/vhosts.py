@@ -1,0 +1,52 @@
+"""Virtual hosts, with the messages in them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from amqproxy.management.call import Call, Entry
+from amqproxy.management.listing import Rows
+
+
+async def vhosts(call: Call) -> Rows:
+    """Return the virtual hosts that the user may use; monitoring users see all."""
+
+    async def rows() -> AsyncIterator[Entry]:
+        async for each in call.broker.objects("vhosts"):
+            if call.user.is_monitor or call.sees(each["name"]):
+                yield vhost_row(call, each)
+
+    return Rows(rows(), ("name",), has_pages=True)
+
+
+async def vhost(call: Call) -> Entry:
+    async for each in call.broker.objects("vhosts", call.values["vhost"]):
+        return vhost_row(call, each)
+    raise AssertionError("the path's virtual host exists")
+
+
+def vhost_row(call: Call, entry: Entry) -> Entry:
+    """Return the row of a virtual host; as in RabbitMQ, one that never had a queue has no totals."""
+    metadata = entry["metadata"]
+    usual = metadata.get("default_queue_type")
+    if call.facts.is_4:
+        usual = usual or "classic"
+        metadata = {**metadata, "default_queue_type": usual}
+    row: Entry = {
+        "name": entry["name"],
+        "description": metadata["description"],
+        "tags": metadata["tags"],
+        "metadata": metadata,
+        "default_queue_type": usual or "undefined",
+        "tracing": entry["tracing"],
+        "cluster_state": {call.facts.node: "running"},
+    }
+    if call.facts.is_4:
+        row["protected_from_deletion"] = bool(metadata.get("protected_from_deletion", False))
+    if entry["queues"]:
+        row |= {
+            "messages": entry["ready"] + entry["unacked"],
+            "messages_ready": entry["ready"],
+            "messages_unacknowledged": entry["unacked"],
+        }
+    return row

@@ -1,0 +1,52 @@
+"""The uvicorn server with the API's application."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+
+import uvicorn
+
+from amqproxy.management.app import ManagementApp
+from amqproxy.management.settings import Settings
+from amqproxy.web import server_log
+from amqproxy.web.child import SHUTDOWN_SECONDS
+from amqproxy.web.peers import Peers
+from amqproxy.web.protocols import protocols
+
+MAX_REQUEST_HEADERS = 64 * 1024
+
+NICENESS = 5
+"""Niceness of the process: on a busy machine the broker has priority."""
+
+
+def serve(settings: Settings, listener: socket.socket) -> None:
+    """Serve on the listener, which the parent has opened, until a signal."""
+    os.nice(NICENESS)
+    server_log.take_over("management")
+    asyncio.run(_serve(settings, listener))
+
+
+async def _serve(settings: Settings, listener: socket.socket) -> None:
+    peers = Peers()
+    http, _ = protocols(peers)
+    config = uvicorn.Config(
+        ManagementApp(settings),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        http=http,
+        ws="none",
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        h11_max_incomplete_event_size=MAX_REQUEST_HEADERS,
+        ssl_certfile=settings.certificate,
+        ssl_keyfile=settings.key,
+        lifespan="off",
+    )
+    watching = asyncio.create_task(peers.watch())
+    try:
+        await uvicorn.Server(config).serve([listener])
+    finally:
+        watching.cancel()

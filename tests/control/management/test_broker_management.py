@@ -1,0 +1,50 @@
+"""Facts about a broker, and logins to it."""
+
+from __future__ import annotations
+
+import pytest
+
+from amqproxy.control.management.broker_management import BrokerManagement, ListenerFacts
+from amqproxy.control.request import ListBrokerObjects, LogInToBroker
+from amqproxy.control.request_error import RequestError
+from tests.control.served import Serving
+
+
+def management() -> BrokerManagement:
+    serving = Serving()
+    listeners = [ListenerFacts("127.0.0.1", 5672, False)]
+    return BrokerManagement(serving.broker, serving.served, listeners, started=1.0, time=lambda: 11.0)
+
+
+def test_facts() -> None:
+    facts = management().facts()
+    assert (facts["version"], facts["node"], facts["uptime"]) == ("3.10.8", "amqproxy@localhost", 10.0)
+    assert facts["listeners"] == [{"host": "127.0.0.1", "port": 5672, "tls": False}]
+    assert facts["connections"] == 1
+    assert {"direct", "topic"} <= set(facts["exchange_types"])
+    assert facts["disk_free"] > 0
+    assert facts["files"] > 0
+
+
+def test_a_login_shows_tags_and_virtual_hosts() -> None:
+    found = management().login(LogInToBroker(user="guest", password="guest", loopback=True, vhost="none"))
+    assert found == {"name": "guest", "tags": ["administrator"], "vhosts": ["/"], "has_vhost": False}
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        LogInToBroker(user="guest", password="wrong", loopback=True),
+        LogInToBroker(user="nobody", password="guest", loopback=True),
+        LogInToBroker(user="guest", password="guest", loopback=False),
+    ],
+)
+def test_a_wrong_login_is_refused(login: LogInToBroker) -> None:
+    with pytest.raises(RequestError) as refused:
+        management().login(login)
+    assert refused.value.name == "refused"
+
+
+def test_objects_are_made_when_they_are_read() -> None:
+    found = management().objects(ListBrokerObjects(kind="queues"))
+    assert [each["name"] for each in found if each is not None] == ["q"]

@@ -1,0 +1,101 @@
+"""The answers of our management API beside those of RabbitMQ's, for the same estate and the same requests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+import pytest
+
+from tests.cli.process import port_in, start, until
+from tests.management.api import Api, definitions
+from tests.management.likeness import differences
+from tests.management.requests import REQUESTS, Asked
+from tests.real.ports import free_port
+from tests.real.rabbitmq import running
+from tests.real.rabbitmq_installation import installation
+
+pytestmark = [pytest.mark.real, pytest.mark.once]
+
+PATIENCE = 120.0
+
+
+class Pair(NamedTuple):
+    """RabbitMQ's API and ours."""
+
+    theirs: Api
+    ours: Api
+
+
+@contextmanager
+def real(directory: Path, minor: str) -> Iterator[Api]:
+    """RabbitMQ's own management plugin, with the estate."""
+    port = free_port()
+    settings = {
+        "management.tcp.port": port,
+        "management.tcp.ip": "127.0.0.1",
+        "collect_statistics_interval": 1000,
+        "listeners.ssl": "none",
+    }
+    with running(directory, installation(minor), settings, ["rabbitmq_management"]) as node:
+        api = Api(port, node.port)
+        done = api.ask("POST", "definitions", definitions(node.profile.version))
+        assert done.status == 204, done
+        yield api
+
+
+@contextmanager
+def own(directory: Path, minor: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """`amqproxy broker --management`, with the estate."""
+    file = directory / "definitions.json"
+    file.write_text(json.dumps(definitions("3.10.8")))
+    # RabbitMQ's plugins that have exchange types are not enabled there, and 4.3 has a log exchange.
+    monkeypatch.setenv("AMQPROXY_BROKER__PLUGINS", "[]")
+    monkeypatch.setenv("AMQPROXY_BROKER__LOG_EXCHANGE", str(minor == "4.3").lower())
+    options = ("--listen", "127.0.0.1:0", "--management", "127.0.0.1:0", "--as", minor, "--definitions", str(file))
+    with start("broker", *options) as process:
+        port = int(until(process, "management").split("address=")[1].strip().rstrip("/").rpartition(":")[2])
+        yield Api(port, port_in(until(process, "listening")))
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+
+
+@pytest.fixture(scope="module", params=["3.10", "4.3"])
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    minor = request.param
+    with ExitStack() as stack:
+        theirs = stack.enter_context(real(tmp_path_factory.mktemp("theirs"), minor))
+        monkeypatch = stack.enter_context(pytest.MonkeyPatch.context())
+        ours = stack.enter_context(own(tmp_path_factory.mktemp("ours"), minor, monkeypatch))
+        for each in (theirs, ours):
+            stack.callback(each.connected().close)
+        yield Pair(theirs, ours)
+
+
+def asked_of(api: Api, asked: Asked) -> str:
+    """The path with this API's names."""
+    path = asked.path
+    if "{" in path:
+        [connection] = api.get("connections?columns=name")
+        names = {
+            "node": api.get("overview?columns=node")["node"],
+            "connection": connection["name"],
+            "channel": f"{connection['name']} (1)",
+        }
+        path = path.format(**{name: quote(value, safe="") for name, value in names.items()})
+    return path
+
+
+@pytest.mark.parametrize("asked", REQUESTS, ids=str)
+def test_an_answer_is_rabbitmqs(pair: Pair, asked: Asked) -> None:
+    theirs, ours = (
+        api.ask(asked.method, asked_of(api, asked), user=asked.user, password=asked.password) for api in pair
+    )
+    if theirs.status == 500:
+        pytest.skip("RabbitMQ itself fails")
+    found = differences(theirs, ours, asked.path)
+    assert not found, "\n".join(found)

@@ -1,0 +1,107 @@
+"""Sorting, pages and selection of lists."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from amqproxy.management.failure import Failure
+from amqproxy.management.listing import CHUNK, Rows, list_query, listed, name_matcher
+
+ROWS = [
+    {"vhost": "/", "name": "b", "messages": 3, "at": {"x": 1, "y": 2}},
+    {"vhost": "/", "name": "a", "messages": 20},
+    {"vhost": "+", "name": "B2", "messages": 1},
+]
+
+
+def answer(rows: list[dict[str, Any]], *, refuses_patterns: bool = False, **query: str) -> Any:
+    """The JSON of a list, put together from its chunks."""
+
+    async def made() -> AsyncIterator[dict[str, Any]]:
+        for each in rows:
+            yield each
+
+    async def whole() -> bytes:
+        chosen = list_query(query, has_pages=True)
+        is_chosen = name_matcher(chosen, refuses_patterns=refuses_patterns)
+        return b"".join([each async for each in listed(Rows(made()), chosen, is_chosen)])
+
+    return json.loads(asyncio.run(whole()))
+
+
+def names(**query: str) -> list[str]:
+    return [each["name"] for each in answer(ROWS, **query)]
+
+
+def test_lists_are_sorted_by_virtual_host_and_name_or_as_asked() -> None:
+    assert names() == ["B2", "a", "b"]
+    assert names(sort_reverse="true") == ["b", "a", "B2"]
+    assert names(sort="messages") == ["B2", "b", "a"]
+    assert names(sort="messages", sort_reverse="true") == ["a", "b", "B2"]
+    assert names(sort="at.x") == ["B2", "a", "b"]
+    assert names(sort="none") == ["B2", "a", "b"]
+
+
+def test_columns_select_nested_keys() -> None:
+    assert answer(ROWS[:1], columns="name,at.x") == [{"name": "b", "at": {"x": 1}}]
+    assert answer(ROWS[1:2], columns="name,at.x,messages.no") == [{"name": "a"}]
+    assert answer(ROWS[:1], columns="none") == [[]]
+
+
+def test_pages() -> None:
+    page = answer(ROWS, page="2", page_size="2")
+    assert [each["name"] for each in page.pop("items")] == ["b"]
+    assert page == {
+        "filtered_count": 3,
+        "item_count": 1,
+        "page": 2,
+        "page_count": 2,
+        "page_size": 2,
+        "total_count": 3,
+    }
+    found = answer(ROWS, page="1", name="B")
+    assert (found["filtered_count"], found["total_count"]) == (2, 3)
+    assert answer(ROWS, page="1", name="^b$", use_regex="true")["filtered_count"] == 1
+    assert answer(ROWS, page="1", name="[", use_regex="true")["page_count"] == 0
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"page": "0"},
+        {"page": "x"},
+        {"page": ""},
+        {"page": "1", "page_size": "501"},
+        {"page": "1", "page_size": "0"},
+        {"page": "9"},
+    ],
+)
+def test_pages_that_cannot_be(query: dict[str, str]) -> None:
+    with pytest.raises(Failure) as failure:
+        answer(ROWS, **query)
+    assert failure.value.status == 400
+
+
+def test_an_invalid_pattern_is_refused_or_matches_nothing() -> None:
+    with pytest.raises(Failure, match="invalid"):
+        answer(ROWS, refuses_patterns=True, page="1", name="[", use_regex="true")
+
+
+def test_a_long_list_comes_in_chunks() -> None:
+    rows = [{"vhost": "/", "name": f"{number:06}", "filling": "x" * 1000} for number in range(500)]
+
+    async def chunks() -> list[bytes]:
+        async def made() -> AsyncIterator[dict[str, Any]]:
+            for each in rows:
+                yield each
+
+        return [each async for each in listed(Rows(made()), list_query({}, has_pages=True), lambda name: True)]
+
+    found = asyncio.run(chunks())
+    assert json.loads(b"".join(found)) == rows
+    assert max(map(len, found)) < CHUNK + 2000
