@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.control.client_name import client_name, shown_text
 from amqproxy.control.dialects import SESSIONS, Entry
-from amqproxy.peer import Peer
+from amqproxy.peer import SERVER, Peer
 from amqproxy.proxy.session.session import Session
 
 _NOT_YET_OPEN: Entry = {
@@ -35,7 +35,7 @@ def connection_entry(session: Session) -> Entry:
         "state": "paused" if session.is_paused else session.state,
         "user": shown_text(client.user),
         "vhost": shown_text(client.vhost),
-        "relayed_by": "pump" if session.is_relayed_by_pump else "event loop",
+        "relayed_by": _relayed_by(session),
         "tls": session.is_tls,
         "tls_subject": shown_text(client.tls_subject),
         "product": shown_text(properties.get("product", "")),
@@ -48,6 +48,12 @@ def connection_entry(session: Session) -> Entry:
         **_NOT_YET_OPEN,
     }
     return entry if traffic is None else entry | SESSIONS[traffic.PROTOCOL].connection(traffic)
+
+
+def _relayed_by(session: Session) -> str:
+    if session.is_relayed_by_pump:
+        return "pump"
+    return "pool" if getattr(session.transports.get(SERVER), "is_shared", False) else "event loop"
 
 
 def channel_entries(sessions: Iterable[Session]) -> Iterator[Entry]:

@@ -45,7 +45,7 @@ class PoolCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         labels = ["upstream"]
-        text = "Clients that share upstream connections, or were pinned to one of their own."
+        text = "Clients that share upstream connections."
         clients = GaugeMetricFamily("amqproxy_pool_clients", text, labels=labels)
         connections = GaugeMetricFamily(
             "amqproxy_pool_connections", "Upstream connections that clients share.", labels=labels

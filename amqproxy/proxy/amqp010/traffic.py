@@ -215,7 +215,7 @@ class Amqp010Traffic(Traffic):
                 self._is_login = False
             case ConnectionOpenOk():
                 self._lift_deadline()
-                self._settle_upstream()
+                self.settle_upstream()
                 connection = self.legs[CLIENT].connection
                 self._report.note_open(connection.virtual_host or DEFAULT_VHOST, connection.heartbeat)
                 self._impair_from_start()

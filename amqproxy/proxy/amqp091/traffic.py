@@ -174,7 +174,7 @@ class Amqp091Traffic(Traffic):
             self._scope.deadline = math.inf
             connection = self.legs[CLIENT].connection
             self._handshake = None
-            self._settle_upstream()
+            self.settle_upstream()
             self._report.note_open(connection.virtual_host, connection.heartbeat)
             impair(self.passage.start(trio.current_time(), is_open=True), self.legs, self._tasks)
         else:

@@ -103,6 +103,11 @@ class LoginTransport:
         self._next = self._greet
 
     @property
+    def settled(self) -> Transport | None:
+        """The transport that takes over from this one."""
+        return self.upstream
+
+    @property
     def sent(self) -> Any:
         """The start-ok that the broker was sent, in its protocol's type."""
         return self._handshake.sent

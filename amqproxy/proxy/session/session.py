@@ -41,7 +41,7 @@ from amqproxy.proxy.session.traffic import Traffic, end_soon
 from amqproxy.proxy.session.tunnel import Tunnel
 from amqproxy.proxy.session.unread import refusal_of
 from amqproxy.proxy.upstream import Unreachable
-from amqproxy.proxy.upstreams.client_pools import ClientPools
+from amqproxy.proxy.upstreams.client_pools import ClientPools, Pinning
 from amqproxy.proxy.upstreams.member import Member
 from amqproxy.proxy.upstreams.reach import BrokerLogin, Reach, Reached
 from amqproxy.rules.context import Client
@@ -355,12 +355,18 @@ class Session(SessionView):
             member.note_disconnected()  # it is the client's second connection, of which the first one counts
             return reached.transport
 
+        def settle(reason: str) -> None:
+            self._report.log("info", f"the client has got an upstream connection of its own: {reason}")
+            if self.traffic is not None:
+                self.traffic.settle_upstream()
+
         async def share(client: Client, credential_of: CredentialOf, dial: Dial) -> tuple[Transport, bytes] | None:
             pools = self._pools_for(client)
             if pools is None or protocol != pools.PROTOCOL:
                 return None
             began = trio.current_time()
-            transport, answer, member = await pools.lease(client, await credential_of(pools.source), handshake, dial)
+            credential = await credential_of(pools.source)
+            transport, answer, member = await pools.lease(client, credential, handshake, Pinning(dial, settle))
             member.note_connected(trio.current_time() - began)
             self._take_member(member)
             return transport, answer

@@ -123,19 +123,21 @@ class Traffic(TappedTraffic):
         if pumps is not None and all(isinstance(leg.transport, SocketTransport) for leg in self.legs.values()):
             self.ownership = Ownership(pumps, self.legs, self._is_steady, self._lease, self._park)
 
-    def _settle_upstream(self) -> None:
-        """Relay directly to the broker, once it has opened the virtual host of a client that logged in at the proxy."""
+    def settle_upstream(self) -> None:
+        """Relay directly to the transport for which another one has stood in: that of a login, or of a pool."""
         leg = self.legs[SERVER]
         faulty = leg.transport if isinstance(leg.transport, FaultyTransport) else None
-        login = faulty.inner if faulty is not None else leg.transport
-        if not isinstance(login, LoginTransport) or login.upstream is None:
+        stand_in = faulty.inner if faulty is not None else leg.transport
+        settled = getattr(stand_in, "settled", None)
+        if settled is None:
             return
-        leg.connection.client = login.sent  # by which mirrors log in, too
-        self._report.upstream = login.upstream
+        if isinstance(stand_in, LoginTransport):
+            leg.connection.client = stand_in.sent  # by which mirrors log in, too
+        self._report.upstream = settled
         if faulty is not None:
-            faulty.inner = login.upstream
+            faulty.inner = settled
             return
-        leg.transport = login.upstream
+        leg.transport = settled
         self._allow_pumps()
         for relay in self._relays:
             relay.own_by(self.ownership)

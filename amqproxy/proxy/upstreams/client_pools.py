@@ -24,6 +24,17 @@ class Connect(NamedTuple):
     reach: Callable[[list[Member], BrokerLogin], Awaitable[Reached]]
 
 
+class Pinning(NamedTuple):
+    """Means to give a client a connection of its own.
+
+    `dial` connects it to a member by itself, and returns the connection with the broker's answer to connection.open;
+    `settle` is called, with the reason, when the relays can use that connection directly.
+    """
+
+    dial: Callable[[Member], Awaitable[tuple[Transport, bytes]]]
+    settle: Callable[[str], None]
+
+
 class Leased(NamedTuple):
     """A client's place on a connection to `member`, and the answer to its connection.open."""
 
@@ -46,7 +57,7 @@ class ClientPools(Protocol):
     connect: Connect | None
     start: Callable[[Callable[[], Awaitable[object]]], None]
 
-    async def lease(self, client: Client, credential: Credential, handshake: Any, dial: Any) -> Leased:
+    async def lease(self, client: Client, credential: Credential, handshake: Any, pinning: Pinning) -> Leased:
         """Return a place for a client that opens its virtual host by a handshake of its protocol."""
 
     def keep(self) -> None:

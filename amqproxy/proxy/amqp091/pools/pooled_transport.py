@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -37,6 +37,8 @@ from amqproxy.proxy.amqp091.pools.pooled_channel import PooledChannel, begins_me
 from amqproxy.proxy.amqp091.pools.request_proof import Answer, Verdict
 from amqproxy.proxy.amqp091.pools.shared_upstream import SharedUpstream
 from amqproxy.proxy.amqp091.pools.sharing import PinReason, is_harmless_publish, pin_reason
+from amqproxy.proxy.upstreams.client_pools import Pinning
+from amqproxy.proxy.upstreams.member import Member
 from amqproxy.sockets.tls_socket import TlsSocket
 from amqproxy.sockets.transport import Address, Transport, TransportBroken
 
@@ -55,26 +57,29 @@ class Proofs(Protocol):
 
 
 class PooledTransport:
-    """A `Transport` on which a client sees a broker, and uses channels of `upstream` with others.
+    """A `Transport` on which a client sees a broker, and uses channels of `upstream`, a connection to `member`.
 
-    `client` is the state of the client's connection, which is open. `pin` connects the client to the broker by itself,
-    and `note_pin` is told why. `announces_blocking` is whether the client wants to know when the broker blocks it.
+    `client` is the state of the client's connection, which is open. `pinning` gives it a connection of its own, and
+    `note_pin` is told why. `announces_blocking` is whether the client wants to know when the broker blocks it;
+    `must_pin` is why it may not share, and `on_leave` is called when it does not any more.
     """
 
     def __init__(
         self,
         upstream: SharedUpstream,
+        member: Member,
         proofs: Proofs,
         config: PoolConfig,
         client: Connection,
-        pin: Callable[[], Awaitable[tuple[Transport, bytes]]],
-        note_pin: Callable[[PooledTransport, PinReason], None],
+        pinning: Pinning,
+        note_pin: Callable[[PinReason], None],
         *,
         announces_blocking: bool,
         must_pin: PinReason | None = None,
         on_leave: Callable[[PooledTransport], None] = lambda transport: None,
     ) -> None:
         self.upstream = upstream
+        self.member = member
         self.announces_blocking = announces_blocking
         self.pinned: PinReason | None = None
         self.is_culprit = False
@@ -83,7 +88,7 @@ class PooledTransport:
         self._proofs = proofs
         self._config = config
         self._client = client
-        self._dial = pin
+        self._pinning = pinning
         self._note_pin = note_pin
         self._must_pin = must_pin
         self._on_leave = on_leave
@@ -121,6 +126,9 @@ class PooledTransport:
                 self._has_sent = trio.current_time()
                 return data
             if self._own is not None:
+                if self._own.is_transparent and not self._has_ended:
+                    self._end_sharing()
+                    self._pinning.settle(str(self.pinned))
                 data = await self._own.receive()
                 self.received += len(data)
                 return data
@@ -406,7 +414,7 @@ class PooledTransport:
         """Go on with an upstream connection of the client's own, which is sent `rest` next."""
         if not await self._settle(self._channels.values()):
             raise TransportBroken(self._lost)
-        transport, answer = await self._dial()
+        transport, answer = await self._pinning.dial(self.member)
         own = OwnUpstream(transport)
         channels = list(self._channels.values())
         partial = [b"".join(each.partial) for each in channels]
@@ -421,7 +429,7 @@ class PooledTransport:
             self._own = own
             self._news.set()
             await own.send_rest(b"".join(partial), rest)
-            self._note_pin(self, reason)
+            self._note_pin(reason)
         except BaseException:
             await transport.reset()
             raise
@@ -432,6 +440,21 @@ class PooledTransport:
             self._drop(channel)
         self.upstream.detach(self)
         self.upstream.flush()
+
+    def _end_sharing(self) -> None:
+        if not self._has_ended:
+            self._has_ended = True
+            self._on_leave(self)
+
+    @property
+    def settled(self) -> Transport | None:
+        """The connection of the client's own, once all bytes pass on it as they are."""
+        return self._own.transport if self._own is not None and self._own.is_transparent else None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the client uses a shared connection."""
+        return self._own is None
 
     # --- the rest of a transport
 
@@ -488,9 +511,7 @@ class PooledTransport:
     def _end(self) -> None:
         if self._own is None:
             self._leave()
-        if not self._has_ended:
-            self._has_ended = True
-            self._on_leave(self)
+        self._end_sharing()
         self._is_closed = True
         self._news.set()
 

@@ -24,8 +24,7 @@ from amqproxy.proxy.logins.attempt import Identity, LoginAttempt, LoginDenied
 from amqproxy.proxy.logins.credential import Credential, CredentialSource
 from amqproxy.proxy.logins.handshake import ClosedByBroker
 from amqproxy.proxy.logins.login_check import Login
-from amqproxy.proxy.session.login_transport import Dial
-from amqproxy.proxy.upstreams.client_pools import Connect, Leased
+from amqproxy.proxy.upstreams.client_pools import Connect, Leased, Pinning
 from amqproxy.proxy.upstreams.member import Member
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Transport
@@ -149,12 +148,16 @@ class Pools:
     # --- places
 
     async def lease(
-        self, client: Client, credential: Credential, handshake: Amqp091LoginHandshake, dial: Dial
+        self,
+        client: Client,
+        credential: Credential,
+        handshake: Amqp091LoginHandshake,
+        pinning: Pinning,
     ) -> Leased:
         """Return a place for a client that opens its virtual host, with the answer to it, and the member.
 
-        `dial` connects the client to a member by itself. Raises `ClosedByBroker` if the broker refuses, `NotAllowed` if
-        the pool is exhausted, `Unreachable`, or `TransportBroken`.
+        Raises `ClosedByBroker` if the broker refuses, `NotAllowed` if the pool is exhausted, `Unreachable`, or
+        `TransportBroken`.
         """
         digest = self._digest(credential)
         pool = await self._pool(client, credential, digest)
@@ -163,11 +166,12 @@ class Pools:
         answer = handshake.open_ok()
         transport = PooledTransport(
             upstream,
+            pool.key.member,
             pool.scout,
             self.config,
             handshake.client,
-            lambda: dial(pool.key.member),
-            lambda pinned, reason: self._note_pin(pool, reason),
+            pinning,
+            lambda reason: self._note_pin(pool, reason),
             announces_blocking=client.announced("connection.blocked"),
             must_pin=must_pin,
             on_leave=lambda left: self._note_leave(client, pool, left),
@@ -263,7 +267,6 @@ class Pools:
     def _note_leave(self, client: Client, pool: Pool, transport: PooledTransport) -> None:
         self.counts.clients -= 1
         pinned = transport.pinned
-        pool.pinned -= pinned is not None
         if pinned not in (PinReason.HABIT, PinReason.QUARANTINE):
             self._habits.note_connection(client, was_pinned=pinned is not None)
         if transport.is_culprit:
