@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import trio
@@ -23,7 +24,7 @@ from amqproxy.proxy.logins.handshake import (
 from amqproxy.proxy.logins.login_check import LoginCheck
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.proxy.upstreams.member import Member
-from amqproxy.proxy.upstreams.reach import BrokerLogin
+from amqproxy.proxy.upstreams.reach import BrokerLogin, MemberLogin
 from amqproxy.rules.context import Client
 from amqproxy.rules.rewriting.secret import Secret
 from amqproxy.sockets.tls_socket import TlsSocket
@@ -191,7 +192,7 @@ class LoginTransport:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._beat)
             try:
-                upstream = await self._shared(client) or await self._reach(client, self._log_in, None)
+                upstream = await self._shared(client) or await self._reach(client, self._login, None)
             except (*_FAILURES, ClosedByBroker, NotAllowed) as error:
                 failure = error
             nursery.cancel_scope.cancel()
@@ -217,7 +218,7 @@ class LoginTransport:
     async def _dial(self, member: Member) -> tuple[Transport, bytes]:
         """Connect the client to a broker by itself, after it has shared a connection."""
         try:
-            return await self._reach(self._known(), self._log_in, member), self._answer
+            return await self._reach(self._known(), self._login, member), self._answer
         except _FAILURES as error:
             raise TransportBroken(str(error)) from None
 
@@ -246,10 +247,15 @@ class LoginTransport:
 
     # --- the proxy's own login
 
-    async def _log_in(self, transport: Transport, answer: bytes, source: CredentialSource | None) -> bytes:
-        """Log in to a broker that has answered the protocol header; return its answer to connection.open."""
+    async def _login(self, source: CredentialSource | None) -> MemberLogin:
+        """Return the login to a broker for this client."""
         is_own = self._identity is not None and self._identity.source == "broker"  # which has accepted it as it was
-        credential = None if is_own else await self._credential(source)
+        return partial(self._log_in, source, None if is_own else await self._credential(source))
+
+    async def _log_in(
+        self, source: CredentialSource | None, credential: Credential | None, transport: Transport, answer: bytes
+    ) -> bytes:
+        """Log in to a broker that has answered the protocol header; return its answer to connection.open."""
         handshake = self._handshake.log_in(credential)
         next(handshake)
         received = answer

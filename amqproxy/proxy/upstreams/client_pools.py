@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from amqproxy.proxy.logins.credential import Credential, CredentialSource
 from amqproxy.proxy.logins.login_check import Login
 from amqproxy.proxy.upstreams.member import Member
-from amqproxy.proxy.upstreams.reach import BrokerLogin, Reached
+from amqproxy.proxy.upstreams.reach import MemberLogin, Reached
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Transport
 
@@ -21,7 +21,7 @@ class Connect(NamedTuple):
     """
 
     candidates: Callable[[Client], list[Member]]
-    reach: Callable[[list[Member], BrokerLogin], Awaitable[Reached]]
+    reach: Callable[[list[Member], MemberLogin], Awaitable[Reached]]
 
 
 class Pinning(NamedTuple):

@@ -30,10 +30,16 @@ class Reached(NamedTuple):
 Unhurried = Callable[[], AbstractContextManager[None]]
 """Suspends the deadline of a client's handshake within a block."""
 
-BrokerLogin = Callable[[Transport, bytes, CredentialSource | None], Awaitable[bytes]]
-"""Logs in to a broker whose first bytes are given, with a credential of the group's source if it has one.
+MemberLogin = Callable[[Transport, bytes], Awaitable[bytes]]
+"""Logs in to a broker whose first bytes are given, and returns its answer to connection.open.
 
-Returns the broker's answer to connection.open. Raises `Unreachable` if another member may be tried.
+Raises `Unreachable` if another member may be tried.
+"""
+
+BrokerLogin = Callable[[CredentialSource | None], Awaitable[MemberLogin]]
+"""Awaits the credential, which the group's source has if the client has none of its own, and returns the login by it.
+
+No member is connected meanwhile, since a token that comes late is not a member's fault.
 """
 
 
@@ -75,16 +81,17 @@ def reach_by(dial: Callable[[], Awaitable[Transport]], source: CredentialSource 
         login: BrokerLogin | None = None,
         member: Member | None = None,
     ) -> Reached:
+        log_in = None if login is None else await login(source)
         transport = await dial()
         with suppress(TransportBroken):  # whoever receives next reports the failure
             if header:
                 await transport.send(header)
-        if login is None:
+        if log_in is None:
             return Reached(transport)
-        return Reached(transport, await logged_in(transport, _log_in(login, transport, source)))
+        return Reached(transport, await logged_in(transport, _log_in(log_in, transport)))
 
     return reach
 
 
-async def _log_in(login: BrokerLogin, transport: Transport, source: CredentialSource | None) -> bytes:
-    return await login(transport, await transport.receive(), source)
+async def _log_in(log_in: MemberLogin, transport: Transport) -> bytes:
+    return await log_in(transport, await transport.receive())

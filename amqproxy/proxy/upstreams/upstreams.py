@@ -17,7 +17,7 @@ from amqproxy.proxy.upstream import MAIN, Unreachable
 from amqproxy.proxy.upstreams.client_pools import ClientPools, Connect
 from amqproxy.proxy.upstreams.group import MemberEvent, UpstreamGroup
 from amqproxy.proxy.upstreams.member import Member, Standing
-from amqproxy.proxy.upstreams.reach import BrokerLogin, Reach, Reached, Unhurried, logged_in
+from amqproxy.proxy.upstreams.reach import BrokerLogin, MemberLogin, Reach, Reached, Unhurried, logged_in
 from amqproxy.proxy.upstreams.routes import Routes
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Address, Transport, TransportBroken
@@ -115,7 +115,7 @@ class Upstreams:
         """Give pools access to the brokers of their group, which a reload may have replaced."""
         pools.connect = Connect(
             lambda client: group.candidates(trio.current_time(), group.key_of(client)),
-            lambda members, login: self._reach_first(group, None, lambda: False, HEADER, members, login),
+            lambda members, log_in: self._reach_first(group, None, lambda: False, HEADER, members, log_in),
         )
         pools.start = self.start
 
@@ -136,8 +136,9 @@ class Upstreams:
         if group.logins is not None:
             await _admitted(group, group.logins, client_network(client.address), is_gone, unhurried)
         waited = trio.current_time() - came
+        log_in = None if login is None else await login(group.login)
         candidates = [member] if member is not None else group.candidates(trio.current_time(), group.key_of(client))
-        reached = await self._reach_first(group, ends, is_gone, header, candidates, login)
+        reached = await self._reach_first(group, ends, is_gone, header, candidates, log_in)
         return reached._replace(waited=waited)
 
     async def _reach_first(
@@ -147,12 +148,12 @@ class Upstreams:
         is_gone: Callable[[], bool],
         header: bytes,
         candidates: list[Member],
-        login: BrokerLogin | None,
+        log_in: MemberLogin | None,
     ) -> Reached:
         """Connect to the first member that answers the protocol header; raise `Unreachable` if none does.
 
         A member has its group's `connect_timeout` to answer; the last one has the rest of the client's handshake.
-        Without a header, the first member that accepts takes the client; with a `login`, the first that opens its
+        Without a header, the first member that accepts takes the client; with a login, the first that opens its
         virtual host, or refuses it.
         """
         failed: Unreachable | None = None
@@ -166,8 +167,8 @@ class Upstreams:
             timeout = group.connect_timeout if place + 1 < len(candidates) else float("inf")
             try:
                 transport, answer = await _answered(member, ends, header, timeout)
-                if login is not None:
-                    answer = await logged_in(transport, login(transport, answer, group.login))
+                if log_in is not None:
+                    answer = await logged_in(transport, log_in(transport, answer))
             except Unreachable as error:
                 failed = error
                 group.note_failure(member, error.kind, str(error), trio.current_time())

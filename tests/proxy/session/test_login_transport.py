@@ -491,7 +491,7 @@ async def test_what_follows_the_opening_in_the_next_chunk_waits_for_the_broker()
 
 async def test_a_certificate_is_never_passed_on() -> None:
     async def reach(client: Client, login: BrokerLogin, member: Member | None) -> Any:
-        return await login(cast("Transport", Broker()), b"", None)
+        return await (await login(None))(cast("Transport", Broker()), b"")
 
     logged: list[str] = []
     transport = LoginTransport(

@@ -16,7 +16,7 @@ from amqproxy.proxy.logins.credential import CredentialSource
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.proxy.upstreams.group import UpstreamGroup
 from amqproxy.proxy.upstreams.member import Member, Standing
-from amqproxy.proxy.upstreams.reach import Reached
+from amqproxy.proxy.upstreams.reach import MemberLogin, Reached
 from amqproxy.proxy.upstreams.routes import Route, Routes
 from amqproxy.proxy.upstreams.upstreams import Upstreams
 from amqproxy.rules.context import Client
@@ -257,10 +257,13 @@ async def test_too_many_waiting_clients_are_refused(autojump_clock: MockClock) -
 async def test_a_member_whose_virtual_host_is_down_is_passed_over_if_the_proxy_logs_in() -> None:
     fleet = Fleet("answers", "answers")
 
-    async def login(transport: Transport, answer: bytes, source: CredentialSource | None) -> bytes:
+    async def log_in(transport: Transport, answer: bytes) -> bytes:
         if answer == b"start of a":
             raise Unreachable("vhost down", "530 vhost '/' is down")
         return b"open-ok"
+
+    async def login(source: CredentialSource | None) -> MemberLogin:
+        return log_in
 
     reach = fleet.upstreams.reach_for(ENDS, "", lambda: False)
     reached = await reach(HEADER, Client(), nullcontext, login)
@@ -269,6 +272,21 @@ async def test_a_member_whose_virtual_host_is_down_is_passed_over_if_the_proxy_l
     fleet.fakes[0].ends[0].recv(100)
     assert fleet.fakes[0].ends[0].recv(100) == b""  # it is left at once
     await reached.transport.aclose()
+    fleet.close()
+
+
+async def test_a_token_that_comes_late_counts_against_no_member(autojump_clock: MockClock) -> None:
+    fleet = Fleet("answers", timeout=2.0)
+
+    async def login(source: CredentialSource | None) -> MemberLogin:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    reach = fleet.upstreams.reach_for(ENDS, "", lambda: False)
+    with trio.move_on_after(15.0):
+        await reach(HEADER, Client(), nullcontext, login)
+    assert sum(fleet.fakes[0].failures_by_kind.values()) == 0
+    assert fleet.fakes[0].ends == [], "it is not asked before"
     fleet.close()
 
 

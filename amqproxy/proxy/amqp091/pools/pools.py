@@ -127,7 +127,7 @@ class Pools:
         assert self.connect is not None
         found: list[LoggedIn] = []
 
-        async def login(transport: Transport, answer: bytes, source: CredentialSource | None) -> bytes:
+        async def login(transport: Transport, answer: bytes) -> bytes:
             found.append(await log_in(transport, answer, credential, self.login.offer(self.PROTOCOL)))
             return b""
 
