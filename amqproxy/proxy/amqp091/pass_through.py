@@ -8,7 +8,7 @@ import msgspec
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ProtocolError, Scope
-from amqproxy.amqp091.frame import METHOD, Frame
+from amqproxy.amqp091.frame import METHOD, Frame, every_frame
 from amqproxy.amqp091.frame_reader import EVERY_METHOD
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
@@ -36,6 +36,7 @@ class PassThrough(NothingWaits):
         "_output",
         "_passed",
         "_sender",
+        "answers",
         "gate",
         "is_draining",
         "is_tapped",
@@ -57,6 +58,8 @@ class PassThrough(NothingWaits):
         self._sender = CLIENT
         self._output: bytes | memoryview = b""
         self._passed: Sequence[Frame] = ()
+        self.answers: Callable[[Peer, Frame], bool] | None = None
+        """Whether the proxy answers a frame that changes the connection, which is then not forwarded."""
         self.gate: Callable[[Peer, Frame], bool] | None = None
         self.is_draining = False
         self.relays_unseen = True
@@ -93,15 +96,19 @@ class PassThrough(NothingWaits):
 
         Raises `ProtocolError` at the first frame that is not allowed; those before it have passed by then.
         """
-        leg, gate = self._legs[sender], self.gate
+        leg, gate, answers = self._legs[sender], self.gate, self.answers
         reader, source, target = leg.reader, leg.connection, self._legs[sender.other].connection
         passed: list[Frame] = []
+        answered: list[Frame] = []
         end = reader.offset
         try:
             for frame in frames:
                 counts = self._counts(sender, frame)
                 if counts:
                     _show(source, sender, frame)
+                if answers is not None and answers(sender, frame):
+                    answered.append(frame)
+                    continue
                 if gate is None or gate(sender, frame):
                     if counts:
                         _show(target, sender, frame)
@@ -115,6 +122,10 @@ class PassThrough(NothingWaits):
             self._sender = sender
             if gate is not None:
                 self._output = b"".join([frame.raw for frame in passed])
+            elif answered:
+                self._output = _without(
+                    answered, memoryview(reader.taken)[: end - reader.taken_from], reader.taken_from
+                )
             elif end == reader.offset:
                 self._output = reader.taken
             else:
@@ -122,9 +133,12 @@ class PassThrough(NothingWaits):
             if self.is_tapped:
                 data = self._output if isinstance(self._output, bytes) else bytes(self._output)
                 count = reader.taken_frames if end == reader.offset else -1
-                self._passed = (
-                    passed if gate is not None else Amqp091Chunk(data, reader.taken_from, count) if data else ()
-                )
+                if gate is None and answered:
+                    self._passed = every_frame(data, reader.taken_from)
+                else:
+                    self._passed = (
+                        passed if gate is not None else Amqp091Chunk(data, reader.taken_from, count) if data else ()
+                    )
 
     def take_output(self, to: Peer) -> bytes | memoryview:
         if to is self._sender:
@@ -154,6 +168,17 @@ class PassThrough(NothingWaits):
 
     def end(self) -> None:
         """Return without effect: a pass-through keeps nothing."""
+
+
+def _without(answered: list[Frame], data: memoryview, start: int) -> bytes:
+    """Return the bytes from the offset `start` on without these frames."""
+    pieces = []
+    at = start
+    for frame in answered:
+        pieces.append(data[at - start : frame.offset - start])
+        at = frame.offset + frame.length()
+    pieces.append(data[at - start :])
+    return b"".join(pieces)
 
 
 def _show(connection: Connection, sender: Peer, frame: Frame) -> None:

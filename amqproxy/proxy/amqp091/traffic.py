@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from copy import copy
 from typing import Any
 
 import trio
 
-from amqproxy.amqp091.errors import PreconditionFailed, ProtocolError, Scope
+from amqproxy.amqp091.errors import NotAllowed, PreconditionFailed, ProtocolError, Scope
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME, METHOD, Frame
 from amqproxy.amqp091.methods import (
     ConnectionClose,
@@ -35,6 +36,7 @@ from amqproxy.proxy.amqp091.leg import Amqp091Leg, new_leg
 from amqproxy.proxy.amqp091.login_handshake import Amqp091LoginHandshake
 from amqproxy.proxy.amqp091.packed_leg import Amqp091PackedLeg
 from amqproxy.proxy.amqp091.pass_through import PassThrough
+from amqproxy.proxy.logins.attempt import LoginDenied
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.session.dialect_parts import OpenState
 from amqproxy.proxy.session.relay import Direction
@@ -42,6 +44,7 @@ from amqproxy.proxy.session.session_effects import impair
 from amqproxy.proxy.session.session_meter import SessionMeter
 from amqproxy.proxy.session.session_parts import SessionParts
 from amqproxy.proxy.session.session_services import SessionServices
+from amqproxy.proxy.session.session_state import SessionState
 from amqproxy.proxy.session.traffic import Traffic
 from amqproxy.pump.amqp091.idle_connection import Amqp091IdleConnection
 from amqproxy.pump.amqp091.pumped_connection import Amqp091PumpedConnection
@@ -57,6 +60,9 @@ from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.record import json_mapping, json_value
 from amqproxy.taps.topology.client_requests import ClientRequests
 from amqproxy.taps.trace.snapshot import HandshakeSnapshot, known_text
+
+MOST_SECRETS = 2
+"""Maximum number of secrets of a client that are checked or wait for that; a further one ends its connection."""
 
 
 class Amqp091Traffic(Traffic):
@@ -81,6 +87,8 @@ class Amqp091Traffic(Traffic):
         self.metered = None
         self._is_needed = self._is_renewing = False
         self._handshake: PacedHandshake | None = None
+        self._renew: Callable[[Secret], Awaitable[bool]] | None = None
+        self._secrets: deque[Secret] = deque()
         self.passage = self._new_pass_through(parts.known)
         self._observer = ClientObserver(self.legs[CLIENT].connection, self.passage, report, services.topology)
 
@@ -125,6 +133,7 @@ class Amqp091Traffic(Traffic):
 
     def _replace_passage(self, passage: Any) -> None:
         super()._replace_passage(passage)
+        passage.answers = None if self._renew is None else self._answers
         self._observer.passage = passage
 
     def _may_drop_interceptor(self) -> bool:
@@ -248,18 +257,18 @@ class Amqp091Traffic(Traffic):
         """Send connection.update-secret; the broker's answer to it is not forwarded."""
         if self._tasks is None or not self.is_open or self.passage.gate is not None:  # a drain, or an earlier one
             return False
-        upstream = self.legs[SERVER].connection
-        if upstream.client is not None:  # by which mirrors log in
-            upstream.client = rewritten(upstream.client, lambda name: name, None, token)
         self._is_renewing = True
         self.passage.gate = self._passes_renewal
         self.passage.ask_for_frames()
-        self._tasks.start_soon(self._send_secret, token)
+        self._tasks.start_soon(self._pass_secret, token, "renewed by the proxy")
         return True
 
-    async def _send_secret(self, token: Secret) -> None:
+    async def _pass_secret(self, secret: Secret, reason: str) -> None:
+        """Send the broker a secret, by which mirrors log in from now on."""
         upstream = self.legs[SERVER]
-        update = ConnectionUpdateSecret(token.reveal().encode(), "renewed by the proxy")
+        if upstream.connection.client is not None:
+            upstream.connection.client = rewritten(upstream.connection.client, lambda name: name, None, secret)
+        update = ConnectionUpdateSecret(secret.reveal().encode("utf-8", "surrogateescape"), reason)
         with suppress(TransportBroken):  # the relay of this direction reports the failure
             await upstream.transport.send(upstream.send_own(update))
 
@@ -282,6 +291,54 @@ class Amqp091Traffic(Traffic):
         if self.passage.gate == self._passes_renewal:
             self.passage.gate = None
             self.passage.ask_for_frames()
+
+    # --- the client's secrets
+
+    def answer_secrets(self, renew: Callable[[Secret], Awaitable[bool]]) -> None:
+        self._renew = renew
+        self.passage.answers = self._answers
+
+    def _answers(self, sender: Peer, frame: Frame) -> bool:
+        """Whether a frame is the client's connection.update-secret, which the proxy answers; begin to answer it."""
+        if sender is not CLIENT or frame.kind != METHOD or frame.index != ConnectionUpdateSecret.index:
+            return False
+        self._report.note_own_frames(CLIENT, CLIENT, [frame])
+        if len(self._secrets) >= MOST_SECRETS or frame.length() > self._limits.initial_frame_max:
+            self._refuse_secret("New secret was refused by one of the backends")
+            return True
+        self._secrets.append(Secret(frame.method.new_secret.decode("utf-8", "surrogateescape")))
+        if len(self._secrets) == 1 and self._tasks is not None:
+            self._tasks.start_soon(self._answer_secrets)
+        return True
+
+    async def _answer_secrets(self) -> None:
+        """Check the client's secrets one after the other, and answer each as RabbitMQ does."""
+        assert self._renew is not None
+        while self._secrets:
+            secret = self._secrets[0]
+            try:
+                is_needed = await self._renew(secret)
+            except LoginDenied as denied:
+                self._refuse_secret(
+                    "Secret update failed" if denied.is_failure else "New secret was refused by one of the backends"
+                )
+                return
+            if self._life.state is not SessionState.RELAYING:
+                return
+            if is_needed:
+                await self._pass_secret(secret, "renewed by the client")  # and the client gets the broker's answer
+            else:
+                client = self.legs[CLIENT]
+                with suppress(TransportBroken):  # the relay of the other direction reports the failure
+                    await client.transport.send(client.send_own(ConnectionUpdateSecretOk()))
+            self._secrets.popleft()
+
+    def _refuse_secret(self, text: str) -> None:
+        self._close_for(CLIENT, NotAllowed(text))
+        self._scope.cancel()
+
+    def _is_steady(self) -> bool:
+        return not self._secrets and super()._is_steady()
 
     # --- the end
 

@@ -8,6 +8,7 @@ connection.update-secret.
 
 - `logins` has all checks and sources of a config, and their tasks; a reload makes new ones with `read`, then applies
   them.
+- `login_renewal` checks the further secrets of a client, by connection.update-secret.
 - `configured_login` is the check: it asks `token_check`, with the issuer's `key_set`; `user_directory`, the users of a
   file, with `password_hash`; or `user_service`, by HTTP. `login_memory` remembers accepted logins and joins equal ones,
   `failure_delays` slows guesses, `fair_turns` bounds checks at the same time, fair by `client_network`.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar
 
 from amqproxy.amqp091.errors import ProtocolError
@@ -180,6 +180,12 @@ class DialectParts(ABC):
     def renew_secret(self, token: Secret) -> bool:
         """Send the broker the successor of the proxy's token; return whether that is possible now."""
         return False
+
+    def answer_secrets(self, renew: Callable[[Secret], Awaitable[bool]]) -> None:
+        """Check the further secrets of a client that has logged in at the proxy, if the protocol has such.
+
+        `renew` returns whether the broker needs an accepted one, and raises `LoginDenied`.
+        """
 
     # --- the end
 

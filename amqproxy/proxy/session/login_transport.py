@@ -55,11 +55,11 @@ class LoginTransport:
     this member), where the proxy logs in; from the broker's answer on, all bytes pass to and from `upstream`.
 
     `known` returns what is known of the client so far. `identify` is called with the name of a client whose login was
-    accepted, `beat` to send the client heartbeats until it is cancelled, `bound` with the time at which that login
-    ends, `follow` with the token with which the proxy has logged in and its source, and `log` with a level and a text.
-    `certificate_name` is the user in the client's certificate, "" without one; `is_secure` is whether the client's
-    connection is encrypted. `share` gives the client a place on a connection that it shares with others, if its broker
-    has one.
+    accepted, and `beat` to send the client heartbeats until it is cancelled. Once the proxy has logged in, `accept` is
+    called with the client's login and whether that was with the client's own secret, and `follow` with the token and
+    its source if it was with one. `log` is called with a level and a text. `certificate_name` is the user in the
+    client's certificate, "" without one; `is_secure` is whether the client's connection is encrypted. `share` gives the
+    client a place on a connection that it shares with others, if its broker has one.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class LoginTransport:
         known: Callable[[], Client],
         identify: Callable[[str], None],
         beat: Callable[[], Awaitable[None]],
-        bound: Callable[[float], None],
+        accept: Callable[[LoginAttempt, Identity, bool], None],
         follow: Callable[[CredentialSource, Credential], None],
         log: Callable[[str, str], None],
         certificate_name: str,
@@ -86,14 +86,16 @@ class LoginTransport:
         self._known = known
         self._identify = identify
         self._beat = beat
-        self._bound = bound
+        self._accept = accept
         self._follow = follow
         self._log = log
         self._certificate_name = certificate_name
         self._is_secure = is_secure
         self._share = share
         self._password = Secret("")
+        self._is_own_pooled = False
         self._mechanism = ""
+        self._attempt: LoginAttempt | None = None
         self._identity: Identity | None = None
         self._steps: deque[ClientStep] = deque()
         self._has_left = self._is_opening = False
@@ -148,7 +150,7 @@ class LoginTransport:
             return self._refused(CommandInvalid(f"unknown authentication mechanism '{step.mechanism}'"))
         self._mechanism = step.mechanism
         user = self._certificate_name if step.mechanism == "EXTERNAL" else step.user
-        attempt = LoginAttempt(step.mechanism, user or "", Secret(step.password or ""), self._known())
+        attempt = self._attempt = LoginAttempt(step.mechanism, user or "", Secret(step.password or ""), self._known())
         try:
             if step.password is None and step.mechanism != "EXTERNAL":
                 raise LoginDenied(f"no user and password in the response to {step.mechanism}")
@@ -208,12 +210,15 @@ class LoginTransport:
         if found is None:
             return None
         upstream, self._answer = found
+        self._note_accepted(is_passed_on=self._is_own_pooled)
         return upstream
 
     async def _pooled_credential(self, source: CredentialSource | None) -> Credential:
         """Return the credential with which connections are opened that the client may share."""
         assert self._identity is not None
-        return await self._credential(source) or Credential(self._identity.user, self._password)
+        found = await self._credential(source)
+        self._is_own_pooled = found is None
+        return found or Credential(self._identity.user, self._password)
 
     async def _dial(self, member: Member) -> tuple[Transport, bytes]:
         """Connect the client to a broker by itself, after it has shared a connection."""
@@ -247,6 +252,12 @@ class LoginTransport:
 
     # --- the proxy's own login
 
+    def _note_accepted(self, *, is_passed_on: bool) -> None:
+        """Report the client's login, once, unless it was the broker that checked it."""
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None and self._identity is not None and self._identity.source != "broker":
+            self._accept(attempt, self._identity, is_passed_on)
+
     async def _login(self, source: CredentialSource | None) -> MemberLogin:
         """Return the login to a broker for this client."""
         is_own = self._identity is not None and self._identity.source == "broker"  # which has accepted it as it was
@@ -273,11 +284,9 @@ class LoginTransport:
             raise Unreachable("vhost down", str(error)) from None
         except self._handshake.ERROR as error:
             raise Unreachable("no answer", f"the broker does not keep to the protocol: {error}") from None
-        if credential is not None:
-            assert self._identity is not None
-            self._bound(self._identity.expires_at)
-            if credential.is_token and source is not None:
-                self._follow(source, credential)
+        self._note_accepted(is_passed_on=credential is None)
+        if credential is not None and credential.is_token and source is not None:
+            self._follow(source, credential)
         return self._answer
 
     async def _credential(self, source: CredentialSource | None) -> Credential | None:

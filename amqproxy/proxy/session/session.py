@@ -21,9 +21,11 @@ from amqproxy.configuration.config import Unread
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.process.supervision import contained, report
 from amqproxy.proxy.admission_queue import Departed, QueueFull
+from amqproxy.proxy.logins.attempt import Identity, LoginAttempt
 from amqproxy.proxy.logins.credential import Credential, CredentialSource
 from amqproxy.proxy.logins.handshake import LoginHandshake
 from amqproxy.proxy.logins.login_check import Login, LoginCheck
+from amqproxy.proxy.logins.login_renewal import LoginRenewal
 from amqproxy.proxy.session.closing import FAILURE, SHUTDOWN
 from amqproxy.proxy.session.farewell import DrainStart, drain_start
 from amqproxy.proxy.session.login_mask import LoginMask
@@ -46,6 +48,7 @@ from amqproxy.proxy.upstreams.member import Member
 from amqproxy.proxy.upstreams.reach import BrokerLogin, Reach, Reached
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.rewriting.secret import Secret
 from amqproxy.rules.verdict import Verdict
 from amqproxy.sockets.certificate import NAMINGS, common_name_in
 from amqproxy.sockets.transport import SocketTransport, Transport
@@ -74,6 +77,7 @@ class Session(SessionView):
         "_is_beating",
         "_login",
         "_on_hold",
+        "_renewal",
         "_resume",
         "_rules",
         "_token",
@@ -113,6 +117,7 @@ class Session(SessionView):
         self._unread = unread
         self._login = login
         self._find_pools = find_pools
+        self._renewal: LoginRenewal | None = None
         self._token: Credential | None = None
         self.login_ends_at = math.inf
         """End of the login of a client that has logged in by a token, in seconds since 1970."""
@@ -178,6 +183,8 @@ class Session(SessionView):
             parts.traffic.begin(tasks, self._rules, self._announce_hold, self._park, is_open=True)
             assert parts.traffic.ownership is not None
             parts.traffic.ownership.go_on(parked.handover)
+            if self._renewal is not None:
+                parts.traffic.answer_secrets(self._renew_login)
             self._kept_parts, self._nursery = parts, tasks
         except Exception as failure:  # noqa: BLE001 - other returning connections must not be affected
             report("session failed", failure, session=self.number)
@@ -263,7 +270,7 @@ class Session(SessionView):
         login = self._login or self._login_of_pools(opening.protocol)
         if login is not None and dialect is not None:
             handshake = dialect.LOGIN(login.offer(opening.protocol), self._limits.initial_frame_max)
-            reached = Reached(self._login_transport(handshake, login.check, opening.header, opening.protocol))
+            reached = Reached(self._login_transport(handshake, login, opening.header, opening.protocol))
         else:
             found = await self._reach(opening)
             if found is None:
@@ -341,17 +348,18 @@ class Session(SessionView):
         return None if self._find_pools is None else self._find_pools(client)
 
     def _login_transport(
-        self, handshake: LoginHandshake, check: LoginCheck, header: bytes, protocol: str
+        self, handshake: LoginHandshake, login: Login, header: bytes, protocol: str
     ) -> LoginTransport:
         """Return the upstream's place while the client logs in at the proxy."""
+        check = login.check
 
         way = self._way
         assert callable(way)
 
-        async def reach(client: Client, login: BrokerLogin, member: Member | None) -> Transport:
+        async def reach(client: Client, broker_login: BrokerLogin, member: Member | None) -> Transport:
             if member is None:
-                return (await self._connect(header, client, login)).transport
-            reached = await way(header, client, self._unhurried, login, member)
+                return (await self._connect(header, client, broker_login)).transport
+            reached = await way(header, client, self._unhurried, broker_login, member)
             member.note_disconnected()  # it is the client's second connection, of which the first one counts
             return reached.transport
 
@@ -379,8 +387,12 @@ class Session(SessionView):
             if self.traffic is not None:
                 await self.traffic.keep_client_alive()
 
-        def bound(time: float) -> None:
-            self.login_ends_at = time
+        def accept(attempt: LoginAttempt, identity: Identity, is_passed_on: bool) -> None:
+            if not is_passed_on:  # otherwise the broker ends it
+                self.login_ends_at = identity.expires_at
+            self._renewal = LoginRenewal(login, attempt, identity, is_passed_on=is_passed_on)
+            if self.traffic is not None:
+                self.traffic.answer_secrets(self._renew_login)
 
         def follow(source: CredentialSource, credential: Credential) -> None:
             self.token_source, self._token = source, credential
@@ -392,7 +404,7 @@ class Session(SessionView):
             known=lambda: self.traffic.passage.client if self.traffic is not None else self.known,
             identify=identify,
             beat=beat,
-            bound=bound,
+            accept=accept,
             follow=follow,
             log=self._report.log,
             certificate_name=self._certificate_name(check),
@@ -591,6 +603,14 @@ class Session(SessionView):
         traffic = self.traffic
         if traffic is not None and self._nursery is not None and traffic.renew_secret(credential.password):
             self._token = credential
+
+    async def _renew_login(self, secret: Secret) -> bool:
+        """Check a client's next secret; return whether the broker needs it. Raise `LoginDenied` if it is refused."""
+        assert self._renewal is not None
+        identity = await self._renewal.check(secret)
+        if identity is not None and not self._renewal.is_passed_on:
+            self.login_ends_at = identity.expires_at
+        return self._renewal.is_passed_on
 
     def has_expired(self, now: float) -> bool:
         """Whether the token with which the proxy has logged in has expired; `now` is in seconds since 1970."""

@@ -14,11 +14,13 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp010.controls import ConnectionHeartbeat
 from amqproxy.amqp010.frame import encode_method
+from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.frame import every_frame
 from amqproxy.amqp091.methods import ConnectionStartOk, ConnectionUpdateSecret, Method
 from amqproxy.amqp091.wire import Table
 from amqproxy.peer import SERVER
 from amqproxy.proxy.amqp091.login_handshake import Amqp091LoginHandshake
+from amqproxy.proxy.amqp091.traffic import MOST_SECRETS
 from amqproxy.proxy.faulty_transport import FaultyTransport
 from amqproxy.proxy.logins.attempt import Identity, LoginAttempt, LoginDenied
 from amqproxy.proxy.logins.credential import Credential
@@ -29,6 +31,7 @@ from amqproxy.proxy.session.login_transport import LoginTransport
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.proxy.upstreams.member import Member
 from amqproxy.proxy.upstreams.reach import BrokerLogin
+from amqproxy.pump.pumps import are_available
 from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -37,9 +40,11 @@ from amqproxy.rules.faults.stream_faults import SlicingFault
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.rewriting.secret import Secret
 from amqproxy.sockets.transport import SocketTransport, Transport
+from tests.proxy import stage as staging
 from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, LOGIN, MESSAGES
 from tests.proxy.amqp010_stage import close, names, play, say
-from tests.proxy.stage import Stage, staged
+from tests.proxy.recording_tap import Audience
+from tests.proxy.stage import OPEN, Stage, staged
 from tests.transcripts.words import method, octets
 
 CLOSES = {"capabilities": {"authentication_failure_close": True}}
@@ -72,11 +77,15 @@ class Known:
     mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN", "EXTERNAL")
     vhosts: tuple[str, ...] = ("/",)
     attempts: list[LoginAttempt] = field(default_factory=list)
+    is_failure: bool = False
+    is_slow: bool = False
 
     async def check(self, attempt: LoginAttempt) -> Identity:
         self.attempts.append(attempt)
+        if self.is_slow:
+            await trio.sleep_forever()
         if attempt.password.reveal() != self.password:
-            raise LoginDenied("wrong password")
+            raise LoginDenied("wrong password", is_failure=self.is_failure)
         return Identity(self.name, "token", credential=self.credential, expires_at=self.expires_at)
 
     async def check_vhost(self, identity: Identity, vhost: str, address: str) -> bool:
@@ -394,6 +403,114 @@ async def test_a_login_ends_with_its_token_unless_the_broker_has_it(credential: 
         assert stage.session.login_ends_at == (math.inf if credential is None else 5e9)
 
 
+each_passage = pytest.mark.parametrize("rules", [None, RuleSet([Refuse(name="r", match=Match(queue=("never",)))])])
+
+
+def update(secret: str) -> bytes:
+    return method("connection.update-secret", new_secret=secret.encode(), reason="renewed")
+
+
+@each_passage
+@pytest.mark.parametrize("is_tapped", [False, True])
+async def test_a_new_secret_of_a_client_is_checked_and_goes_no_further(
+    rules: RuleSet | None, *, is_tapped: bool
+) -> None:
+    check = Known(credential=Credential("service", Secret("secret")), expires_at=5e9)
+    tap = Audience() if is_tapped else None
+    async with staged(LOGGED_IN, login=Login(check), rules=rules, tap=tap) as stage:
+        check.expires_at, check.password = 6e9, "next"
+        stage.client.say(octets("1: channel.open") + update("next") + octets("2: channel.open"))
+        await stage.play("""
+            client: connection.update-secret-ok
+            broker: 1: channel.open, 2: channel.open
+            << 1: channel.open-ok, 2: channel.open-ok
+        """)
+        assert stage.session.login_ends_at == 6e9
+        assert (check.attempts[1].mechanism, check.attempts[1].user) == ("PLAIN", "guest")
+        assert check.attempts[1].password == Secret("next")
+
+
+@each_passage
+@pytest.mark.parametrize(
+    ("secret", "name", "is_failure", "text"),
+    [
+        ("wrong", "guest", False, "NOT_ALLOWED - New secret was refused by one of the backends"),
+        ("wrong", "guest", True, "NOT_ALLOWED - Secret update failed"),
+        ("guest", "another", False, "NOT_ALLOWED - New secret was refused by one of the backends"),
+    ],
+)
+async def test_a_new_secret_that_is_refused_ends_the_connection(
+    secret: str, name: str, text: str, rules: RuleSet | None, *, is_failure: bool
+) -> None:
+    check = Known(credential=Credential("service", Secret("secret")), is_failure=is_failure)
+    async with staged(LOGGED_IN, login=Login(check), rules=rules) as stage:
+        check.name = name
+        stage.client.say(update(secret))
+        await stage.play("""
+            client: connection.close 530
+            broker: connection.close 320
+            >> connection.close-ok
+            broker: nothing
+            << connection.close-ok
+            client: EOF
+        """)
+        assert text.encode() in stage.client.seen
+
+
+@each_passage
+async def test_a_new_secret_that_the_broker_needs_is_checked_and_passed_on(rules: RuleSet | None) -> None:
+    check = Known()
+    async with staged(LOGGED_IN, login=Login(check), rules=rules) as stage:
+        check.password = "next"
+        stage.client.say(update("next"))
+        await stage.play("broker: connection.update-secret")
+        assert received_by_broker(stage)[ConnectionUpdateSecret].new_secret == b"next"
+        await stage.play("<< connection.update-secret-ok")
+        assert stage.session.traffic is not None
+        mirror = stage.session.traffic._login()
+        assert mirror is not None
+        assert mirror.start.response == b"\0guest\0next"
+
+
+async def test_new_secrets_do_not_pile_up() -> None:
+    check = Known(credential=Credential("service", Secret("secret")))
+    async with staged(LOGGED_IN, login=Login(check)) as stage:
+        check.is_slow = True
+        for _ in range(MOST_SECRETS):
+            stage.client.say(update("guest"))
+        await stage.play("client: nothing")
+        stage.client.say(update("guest"))
+        await stage.play("client: connection.close 530")
+        assert len(check.attempts) == 2
+
+
+@pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
+async def test_a_new_secret_is_checked_when_a_pump_has_had_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "frames_a_pump", 1)
+    check = Known(credential=Credential("service", Secret("secret")))
+    async with staged(LOGGED_IN, login=Login(check)) as stage:
+        for number in (1, 2, 3):
+            await stage.play(f">> {number}: channel.open\n<< {number}: channel.open-ok")
+            stage.client.say(update("guest"))
+            await stage.play("client: connection.update-secret-ok\nbroker: nothing")
+            assert len(check.attempts) == number + 1
+
+
+async def test_rules_see_a_new_secret_before_it_is_checked() -> None:
+    check = Known(credential=Credential("service", Secret("secret")))
+    rules = RuleSet([Refuse(name="r", match=Match(method="connection.update-secret"), scope=Scope.CONNECTION)])
+    async with staged(LOGGED_IN, login=Login(check), rules=rules) as stage:
+        stage.client.say(update("guest"))
+        await stage.play("client: connection.close 530")
+        assert len(check.attempts) == 1
+
+
+async def test_a_client_without_a_login_at_the_proxy_sends_the_broker_its_secret() -> None:
+    async with staged(OPEN) as stage:
+        stage.client.say(update("next"))
+        await stage.play("broker: connection.update-secret\n<< connection.update-secret-ok")
+
+
 async def test_mirrors_log_in_as_the_proxy_has() -> None:
     check = Known(credential=Credential("service", Secret("secret")))
     async with staged(LOGGED_IN, login=Login(check)) as stage:
@@ -471,7 +588,7 @@ async def test_what_follows_the_opening_in_the_next_chunk_waits_for_the_broker()
         known=Client,
         identify=lambda user: None,
         beat=trio.sleep_forever,
-        bound=lambda time: None,
+        accept=lambda attempt, identity, is_passed_on: None,
         follow=lambda source, credential: None,
         log=lambda level, text: None,
         certificate_name="",
@@ -501,7 +618,7 @@ async def test_a_certificate_is_never_passed_on() -> None:
         known=Client,
         identify=lambda user: None,
         beat=trio.sleep_forever,
-        bound=lambda time: None,
+        accept=lambda attempt, identity, is_passed_on: None,
         follow=lambda source, credential: None,
         log=lambda level, text: logged.append(text),
         certificate_name="CN=sensor",

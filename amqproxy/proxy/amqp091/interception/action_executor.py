@@ -168,7 +168,9 @@ class Amqp091ActionExecutor(ActionExecutor[ChannelInterceptor, ChannelDirection,
         to = sender.other
         is_seen = action.is_shown and self._legs.is_tapped
         for frame in action.frames:
-            if legs.is_void(to, frame) or not (action.is_rest or self._passes_on(sender, frame)):
+            if legs.is_void(to, frame) or (legs.answers is not None and legs.answers(sender, frame)):
+                continue
+            if not (action.is_rest or self._passes_on(sender, frame)):
                 continue
             if frame.kind == HEADER and 0 < legs.limit_of_cuts(to) < frame.length() - OVERHEAD:
                 self._refuse_header(channel, to, frame)

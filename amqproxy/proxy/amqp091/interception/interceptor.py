@@ -246,6 +246,8 @@ class Amqp091Interceptor(Interceptor[ChannelInterceptor, ChannelDirection]):
             return
         if channel is None:
             if is_live and self._needs_no_interceptor(sender, frame):
+                if self.answers is not None and self.answers(sender, frame):
+                    return
                 if self._legs.count(sender, frame):
                     self._executor.show(sender, frame)
                 self._outputs[sender.other].pass_up_to(end_of(frame))
@@ -313,6 +315,15 @@ class Amqp091Interceptor(Interceptor[ChannelInterceptor, ChannelDirection]):
                 direction.end()
             else:
                 self.do(channel, channel.complete(direction))
+
+    @property
+    def answers(self) -> Callable[[Peer, Frame], bool] | None:
+        """Whether the proxy answers a frame, which is then not forwarded; rules have seen it before."""
+        return self._legs.answers
+
+    @answers.setter
+    def answers(self, answers: Callable[[Peer, Frame], bool] | None) -> None:
+        self._legs.answers = answers
 
     @property
     def _sees_all(self) -> bool:

@@ -34,6 +34,8 @@ class LegStates:
         self.passed: dict[Peer, list[tuple[Note, list[Frame]]]] = {CLIENT: [], SERVER: []}
         self.is_tapped = is_tapped
         self.is_draining = False
+        self.answers: Callable[[Peer, Frame], bool] | None = None
+        """Whether the proxy answers a frame, which is then not forwarded."""
         self.current: tuple[Peer, int] | None = None
         """The sender and channel of the frame in progress; its reader may be ahead of it."""
         self.delivering: dict[int, Method] = {}
