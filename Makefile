@@ -147,7 +147,7 @@ audit: ## ask PyPI what is known against the packages that an installation has
 soak: $(VENV)/.test compile ## the tests that run for long
 	$(BIN)/python -m pytest -m soak $(PYTEST)
 
-fleet: $(VENV)/.test compile ## one broker of a group fails in each of twelve ways, under 40 clients that lose nothing
+fleet: $(VENV)/.test compile ## one of three brokers fails in each of 13 ways, under 40 clients that lose nothing, and as the proxy drains
 	$(BIN)/python -m pytest -m soak tests/real/test_fleet_matrix.py $(PYTEST)
 
 storm: $(VENV)/.test compile ## 5,000 clients of a killed broker return at once: when all are back, and what those of the other one notice

@@ -4,34 +4,35 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from pika.adapters.blocking_connection import BlockingConnection
 from pika.exceptions import AMQPError
-
-from tests.real.fleet import Fleet
 
 
 class Bystander(threading.Thread):
-    """A client that publishes 50 times a second, and notes how long each confirm takes."""
+    """A client that publishes 50 times a second, and notes when, and how long each confirm takes."""
 
-    def __init__(self, fleet: Fleet, number: int) -> None:
+    def __init__(self, connect: Callable[[], BlockingConnection], number: int) -> None:
         super().__init__(daemon=True)
-        self._fleet = fleet
+        self._connect = connect
         self._queue = f"bystander.{number}"
+        self.times: list[float] = []
         self.seconds: list[float] = []
         self.faults: list[str] = []
         self.is_over = threading.Event()
 
     def run(self) -> None:
         try:
-            with self._fleet.client() as connection:
+            with self._connect() as connection:
                 channel = connection.channel()
                 channel.queue_declare(self._queue, exclusive=True)
                 channel.confirm_delivery()
                 while not self.is_over.wait(0.02):
-                    began = time.perf_counter()
+                    began = time.monotonic()
                     channel.basic_publish("", self._queue, b"x", mandatory=True)
-                    self.seconds.append(time.perf_counter() - began)
+                    self.times.append(began)
+                    self.seconds.append(time.monotonic() - began)
         except (AMQPError, OSError) as error:
             self.faults.append(repr(error))
 

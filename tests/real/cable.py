@@ -6,12 +6,15 @@ import socket
 import struct
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Literal
 
 Mode = Literal["pass", "stall", "cut", "slow", "refuse"]
+Place = Callable[[], AbstractContextManager[None]]
+"""Returns a block whose sockets are created in another network namespace."""
 
-SLOW = 1024
+SLOW = 256
 """Bytes a second in each direction of a slow connection."""
 
 PIECE = 64
@@ -25,13 +28,22 @@ class Cable:
     carry `SLOW` bytes a second; or `refuse`: they are reset, and none is accepted.
     """
 
-    def __init__(self, target: int, host: str = "127.0.0.1", port: int = 0) -> None:
-        """`host` is one of this machine's own addresses."""
+    def __init__(
+        self,
+        target: int,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        listens_in: Place = nullcontext,
+        connects_in: Place = nullcontext,
+    ) -> None:
+        """`host` is one of this machine's own addresses; its ends may be in different network namespaces."""
         self.mode: Mode = "pass"
         self._target = target
         self._ends: list[socket.socket] = []
         self._host = host
-        self._listener = socket.create_server((host, port))
+        self._listens_in, self._connects_in = listens_in, connects_in
+        self._listener = self._listen(port)
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -45,13 +57,17 @@ class Cable:
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
             self._listener.close()
         elif self._listener.fileno() < 0:
-            self._listener = socket.create_server((self._host, self.port))
+            self._listener = self._listen(self.port)
             threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
         self._listener.close()
         for end in self._ends:
             end.close()
+
+    def _listen(self, port: int) -> socket.socket:
+        with self._listens_in():
+            return socket.create_server((self._host, port))
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -66,7 +82,8 @@ class Cable:
             return
         self._hold()
         try:
-            other = socket.create_connection(("127.0.0.1", self._target))
+            with self._connects_in():
+                other = socket.create_connection(("127.0.0.1", self._target))
         except OSError:
             _reset(end)
             return

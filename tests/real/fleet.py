@@ -23,9 +23,10 @@ class Fleet(Program):
         *ports: int,
         members: list[dict[str, Any]] | None = None,
         within: Sequence[str] = (),
+        limits: dict[str, Any] | None = None,
         **group: Any,
     ) -> None:
-        """`members` replace those at the ports; `within` is a command that runs the proxy."""
+        """`members` replace those at the ports; `within` is a command that runs the proxy; `limits` are its own."""
         self.socket = directory / "control.sock"
         if members is None:
             members = [{"address": f"127.0.0.1:{port}", "priority": place} for place, port in enumerate(ports)]
@@ -34,6 +35,7 @@ class Fleet(Program):
             "upstream": "rabbit",
             "upstreams": {"rabbit": {"members": members, "connect_timeout": 30.0, "slow_start": 0.1, **group}},
             "control": {"path": str(self.socket)},
+            "limits": limits or {},
         }
         file = directory / "fleet.yaml"
         file.write_text(json.dumps(config))

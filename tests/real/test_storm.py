@@ -29,7 +29,7 @@ def test_a_storm(clients: int, rate: float, tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     brokers = [OwnBroker(tmp_path / "killed"), OwnBroker(tmp_path / "other")]
     fleet = Fleet(tmp_path, *(each.port for each in brokers), logins_per_second=rate)
-    bystanders = [Bystander(fleet, number) for number in range(BYSTANDERS)]
+    bystanders = [Bystander(fleet.client, number) for number in range(BYSTANDERS)]
     crowd = Crowd(fleet.port, clients)
     member = f"127.0.0.1:{brokers[0].port}"
     patience = 60.0 + 2 * clients / rate

@@ -347,9 +347,7 @@ class Session(SessionView):
     def _pools_for(self, client: Client) -> ClientPools | None:
         return None if self._find_pools is None else self._find_pools(client)
 
-    def _login_transport(
-        self, handshake: LoginHandshake, login: Login, header: bytes, protocol: str
-    ) -> LoginTransport:
+    def _login_transport(self, handshake: LoginHandshake, login: Login, header: bytes, protocol: str) -> LoginTransport:
         """Return the upstream's place while the client logs in at the proxy."""
         check = login.check
 
