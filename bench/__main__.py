@@ -22,6 +22,7 @@ from bench import (
     latency,
     memory,
     pipeline,
+    pool,
     pump,
     pump_0_10,
     rabbitmq,
@@ -49,6 +50,7 @@ SECTIONS = {
     "rabbitmq": rabbitmq.measure,
     "memory": memory.measure,
     "tls": tls.measure,
+    "pool": pool.measure,
     "broker": broker.measure,
     "broker-0-10": broker_0_10.measure,
     "fairness": lambda rounds, scale: chain(

@@ -53,9 +53,8 @@ def merged(
     if upstream == "broker":
         changes["upstream"] = upstream
     elif upstream:
-        tls = config.upstream.tls if isinstance(config.upstream, UpstreamConfig) else None
-        flags = {"address": upstream, "tls": msgspec.to_builtins(tls)}
-        changes["upstream"] = _from_flag("--upstream", UpstreamConfig, flags)
+        known = msgspec.to_builtins(config.upstream) if isinstance(config.upstream, UpstreamConfig) else {}
+        changes["upstream"] = _from_flag("--upstream", UpstreamConfig, {**known, "address": upstream})
     if metrics:
         changes["metrics"] = _from_flag("--metrics", MetricsConfig, {"address": metrics})
     if record:

@@ -11,13 +11,14 @@ from amqproxy.configuration.config_file import parse
 
 def test_flags_go_before_the_file(tmp_path: Path) -> None:
     config = parse(
-        "upstream: {address: 'a:1', tls: {verify: false}}\nlog: {level: error}\nlisten: [{address: 'b:2'}]",
+        "upstream: {address: 'a:1', tls: {verify: false}, pool: {}}\nlog: {level: error}\nlisten: [{address: 'b:2'}]",
         Path("a.yaml"),
     )
     both = merged(config, "c:3", "d:4", ":5", "json", None)
     assert [each.address for each in both.listen] == ["c:3"]
     assert both.upstream.address == "d:4"
     assert both.upstream.tls == config.upstream.tls
+    assert both.upstream.pool == config.upstream.pool is not None
     assert both.metrics is not None
     assert both.metrics.address == ":5"
     assert (both.log.format, both.log.level) == ("json", "error")

@@ -58,7 +58,10 @@ class ConnectionPerMessage(ProcessDetector):
     kind = "connection-per-message"
     severity = Severity.WARNING
     why = "Each message costs seven round trips more, handshakes and a login included; the broker logs each connection."
-    remedy = "Keep a connection open for as long as the program runs; in a web server, one for each process."
+    remedy = (
+        "Keep a connection open for as long as the program runs; in a web server, one for each process. "
+        "Where programs cannot, let them share upstream connections: [upstream.pool]."
+    )
 
     def __init__(self) -> None:
         self._open: dict[int, OpenConnection] = {}

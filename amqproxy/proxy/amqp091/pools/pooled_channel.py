@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Protocol
 
 from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame, encode_frame
@@ -13,6 +14,7 @@ from amqproxy.amqp091.methods import (
     ChannelFlowOk,
     ConfirmSelectOk,
 )
+from amqproxy.amqp091.transitions import ANSWERS
 from amqproxy.proxy.amqp091.pools.sharing import is_harmless_header
 
 PREFIX = 7
@@ -28,6 +30,9 @@ class ChannelOwner(Protocol):
     def end_channel(self, channel: PooledChannel, close: ChannelClose | None) -> None:
         """Note that the channel is closed: by the broker, or as its client asked, without a `close`."""
 
+    def note_proof(self, request: bytes) -> None:
+        """Note that the broker has answered a request that may fail hard."""
+
     def note_progress(self) -> None:
         """Note that something that may be waited for has happened on a channel."""
 
@@ -35,24 +40,24 @@ class ChannelOwner(Protocol):
 class PooledChannel:
     """The client's channel `number`, which is `upstream_number` on the shared connection.
 
-    `confirms` is how many publishes the broker has to confirm in all, `unconfirmed` the tags that it has not. A channel
-    is `unsettled` while the broker may not have processed all that was sent before. `is_closing` is whether the client
-    has asked for its end.
+    `confirms` is how many publishes the broker has to confirm in all, `unconfirmed` the tags that it has not.
+    `is_closing` is whether the client has asked for its end.
     """
 
     __slots__ = (
-        "_flow_oks",
+        "_awaited",
         "_owner",
         "_partial",
         "_partial_size",
+        "_processed",
         "_select_oks",
+        "_sent",
         "body_left",
         "confirms",
         "is_closing",
         "is_confirming",
         "number",
         "unconfirmed",
-        "unsettled",
         "upstream_number",
     )
 
@@ -62,13 +67,13 @@ class PooledChannel:
         self.is_confirming = False
         self.confirms = 0
         self.unconfirmed: dict[int, None] = {}
-        self.unsettled = False
         self.is_closing = False
         self.body_left = 0
         self._owner = owner
         self._partial: list[bytes] = []
         self._partial_size = 0
-        self._flow_oks = 0
+        self._sent = self._processed = 0
+        self._awaited: deque[tuple[int, bytes]] = deque()
         self._select_oks = 0
 
     # --- messages of the client
@@ -107,7 +112,7 @@ class PooledChannel:
             self.confirms += 1
             self.unconfirmed[self.confirms] = None
         else:
-            self.unsettled = True
+            self._sent += 1
         return b"".join([readdressed(raw, self.upstream_number, frame_max) for raw in frames])
 
     # --- what is waited for
@@ -115,11 +120,18 @@ class PooledChannel:
     @property
     def is_settled(self) -> bool:
         """Whether the broker has processed all that was sent."""
-        return not self.unconfirmed and not self.unsettled and not self._flow_oks
+        return not self.unconfirmed and self._processed == self._sent
 
-    def note_flow(self) -> None:
-        """Note a channel.flow, by whose answer the channel will be settled."""
-        self._flow_oks += 1
+    @property
+    def needs_flow(self) -> bool:
+        """Whether only the answer to a channel.flow can show that the broker has processed what was sent."""
+        return self._processed < self._sent and (not self._awaited or self._awaited[-1][0] < self._sent)
+
+    def note_request(self, request: bytes, *, is_answered: bool) -> None:
+        """Note a request, by whose answer all that was sent before it is processed; a channel.flow is b""."""
+        self._sent += bool(request)
+        if is_answered:
+            self._awaited.append((self._sent, request))
 
     def note_select(self) -> None:
         """Note a confirm.select whose answer the client has got already."""
@@ -131,9 +143,7 @@ class PooledChannel:
         method = frame.method if frame.kind == METHOD else None
         match method:
             case ChannelFlowOk():
-                self._flow_oks -= 1
-                self.unsettled = self.unsettled and self._flow_oks > 0
-                self._owner.note_progress()
+                self._note_answer()
                 return
             case ConfirmSelectOk() if self._select_oks:
                 self._select_oks -= 1
@@ -145,6 +155,16 @@ class PooledChannel:
                 return
             case _:
                 self._owner.pass_on(self, frame)
+                if method is not None and method.name in ANSWERS:
+                    self._note_answer()
+
+    def _note_answer(self) -> None:
+        """Note the answer to the oldest request: the broker has processed all that was sent before it."""
+        if self._awaited:
+            self._processed, request = self._awaited.popleft()
+            if request:
+                self._owner.note_proof(request)
+        self._owner.note_progress()
 
     def _confirm(self, tag: int, *, multiple: bool) -> None:
         if not multiple:

@@ -50,7 +50,13 @@ class Proofs(Protocol):
     """Tries methods on the pool's scout."""
 
     def verdict(self, request: bytes) -> Verdict:
-        """Return what is known of a method's payload."""
+        """Return the verdict on a method, by its payload."""
+
+    async def await_verdict(self, request: bytes) -> Verdict:
+        """Wait while another client tries the same method; return the verdict."""
+
+    def note_proof(self, request: bytes) -> None:
+        """Note that the broker has answered a method on a shared connection."""
 
     async def prove(self, method: Method) -> Answer:
         """Send a method on the scout; return the broker's answer. Raises `TransportBroken` if there is no scout."""
@@ -186,6 +192,9 @@ class PooledTransport:
                 elif close is not None:
                     self._answer(channel.number, close)
         self.note_progress()
+
+    def note_proof(self, request: bytes) -> None:
+        self._proofs.note_proof(request)
 
     def note_progress(self) -> None:
         self._changed.set()
@@ -354,10 +363,12 @@ class PooledTransport:
         """Send a method that may fail hard: on the shared connection if it has been proven, else on the scout."""
         method, request = frame.method, frame.payload
         verdict = self._proofs.verdict(request)
+        if verdict is Verdict.UNKNOWN:
+            verdict = await self._proofs.await_verdict(request)
         if verdict is Verdict.HARD:
             return PinReason.HARD_ERROR
         if verdict is Verdict.PROVEN:
-            channel.unsettled = True
+            channel.note_request(request, is_answered=not getattr(method, "no_wait", False))
             self._put(channel, readdressed(frame.raw, channel.upstream_number, 0), is_method=True)
             return None
         if not await self._settle([channel]):
@@ -389,8 +400,8 @@ class PooledTransport:
         """
         waiting = [each for each in channels if not each.is_settled or each.is_closing]
         for each in waiting:
-            if each.unsettled and not each.is_closing:
-                each.note_flow()
+            if each.needs_flow and not each.is_closing:
+                each.note_request(b"", is_answered=True)
                 self._put(each, encode_method(each.upstream_number, ChannelFlow(True)), is_method=True)
         self.upstream.flush()
         with trio.move_on_after(self._config.barrier_timeout):

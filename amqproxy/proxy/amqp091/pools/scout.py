@@ -27,6 +27,7 @@ class Scout:
         self._proofs = proofs
         self._timeout = timeout
         self._turn = trio.Lock()
+        self._trials: dict[bytes, trio.Event] = {}
         self.used_at = trio.current_time()
         self.upstream: SharedUpstream | None = None
         self._channel: _TrialChannel | None = None
@@ -34,16 +35,37 @@ class Scout:
     def verdict(self, request: bytes) -> Verdict:
         return self._proofs.verdict(request)
 
+    async def await_verdict(self, request: bytes) -> Verdict:
+        """Wait while the same method is tried for another client; return the verdict."""
+        while (trial := self._trials.get(request)) is not None and self.verdict(request) is Verdict.UNKNOWN:
+            await trial.wait()
+        return self.verdict(request)
+
+    def note_proof(self, request: bytes) -> None:
+        """Note that the broker has answered a method on a shared connection."""
+        self._proofs.note(request, Answer())
+
     async def prove(self, method: Method) -> Answer:
         """Send a method; return the broker's answer. Raises `TransportBroken` if there is none."""
-        async with self._turn:
-            self.used_at = trio.current_time()
-            try:
-                with trio.fail_after(self._timeout):
-                    answer = await self._try(method)
-            except trio.TooSlowError:
-                self._give_up()
-                raise TransportBroken(f"the broker has not answered {method.name} within {self._timeout:g} s") from None
+        request = method.encode()
+        trial = self._trials.setdefault(request, trio.Event())
+        try:
+            async with self._turn:
+                answer = await self._answer(method)
+        finally:
+            if self._trials.get(request) is trial:
+                del self._trials[request]
+            trial.set()
+        return answer
+
+    async def _answer(self, method: Method) -> Answer:
+        self.used_at = trio.current_time()
+        try:
+            with trio.fail_after(self._timeout):
+                answer = await self._try(method)
+        except trio.TooSlowError:
+            self._give_up()
+            raise TransportBroken(f"the broker has not answered {method.name} within {self._timeout:g} s") from None
         self._proofs.note(method.encode(), answer)
         return answer
 

@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_method
 from amqproxy.amqp091.frame_reader import FrameReader
-from amqproxy.amqp091.methods import BasicAck, BasicNack, BasicPublish, ChannelClose, ChannelFlowOk, ConfirmSelectOk
+from amqproxy.amqp091.methods import (
+    BasicAck,
+    BasicNack,
+    BasicPublish,
+    ChannelClose,
+    ChannelFlowOk,
+    ConfirmSelectOk,
+    QueueBindOk,
+    QueueDeclareOk,
+)
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.proxy.amqp091.pools.pooled_channel import PooledChannel, readdressed
 
@@ -18,12 +27,16 @@ class Owner:
     def __init__(self) -> None:
         self.passed: list[Frame] = []
         self.ends: list[ChannelClose | None] = []
+        self.proofs: list[bytes] = []
 
     def pass_on(self, channel: PooledChannel, frame: Frame) -> None:
         self.passed.append(frame)
 
     def end_channel(self, channel: PooledChannel, close: ChannelClose | None) -> None:
         self.ends.append(close)
+
+    def note_proof(self, request: bytes) -> None:
+        self.proofs.append(request)
 
     def note_progress(self) -> None:
         """Do nothing."""
@@ -110,10 +123,34 @@ def test_confirms_settle_a_channel() -> None:
 def test_without_confirms_the_answer_to_flow_settles_a_channel() -> None:
     channel = channel_of(confirms=False)
     publish(channel)
+    assert channel.needs_flow
+    channel.note_request(b"", is_answered=True)
+    assert not channel.needs_flow
     assert not channel.is_settled
-    channel.note_flow()
     channel.take(Frame(encode_method(300, ChannelFlowOk(True))))
     assert channel.is_settled
+
+
+def test_the_answer_to_a_request_settles_what_was_sent_before_it() -> None:
+    owner = Owner()
+    channel = channel_of(owner, confirms=False)
+    publish(channel)
+    channel.note_request(b"declare", is_answered=True)
+    assert not channel.needs_flow
+    publish(channel)
+    assert channel.needs_flow
+    channel.take(Frame(encode_method(300, QueueDeclareOk("q", 0, 0))))
+    assert owner.proofs == [b"declare"]
+    assert not channel.is_settled
+    channel.note_request(b"bind", is_answered=True)
+    channel.take(Frame(encode_method(300, QueueBindOk())))
+    assert channel.is_settled
+
+
+def test_a_request_without_an_answer_leaves_a_channel_unsettled() -> None:
+    channel = channel_of()
+    channel.note_request(b"declare", is_answered=False)
+    assert channel.needs_flow
 
 
 def test_answers_that_the_client_has_not_asked_for_are_kept_from_it() -> None:
@@ -121,7 +158,7 @@ def test_answers_that_the_client_has_not_asked_for_are_kept_from_it() -> None:
     channel = channel_of(owner)
     channel.note_select()
     channel.take(Frame(encode_method(300, ConfirmSelectOk())))
-    channel.note_flow()
+    channel.note_request(b"", is_answered=True)
     channel.take(Frame(encode_method(300, ChannelFlowOk(True))))
     assert owner.passed == []
     channel.take(Frame(encode_method(300, ConfirmSelectOk())))
