@@ -153,6 +153,9 @@ fleet: $(VENV)/.test compile ## one of three brokers fails in each of 13 ways, u
 storm: $(VENV)/.test compile ## 5,000 clients of a killed broker return at once: when all are back, and what those of the other one notice
 	$(BIN)/python -m pytest -m soak --log-cli-level INFO tests/real/test_storm.py $(PYTEST)
 
+pool: $(VENV)/.test compile ## what clients that share upstream connections can do to each other, at full size
+	$(BIN)/python -m pytest -m soak --log-cli-level INFO tests/real/test_pool_neighbours.py $(PYTEST)
+
 switch: $(VENV)/.test compile ## 100,000 messages and 200 clients from one RabbitMQ to another and back, with kill -9 of each party
 	$(BIN)/python -m pytest -m soak --log-cli-level INFO tests/real/test_switch_kills.py $(PYTEST)
 
@@ -234,4 +237,4 @@ $(PAGE): $(PAGE_SOURCES) | $(DEMO)
 tests/node/node_modules/.package-lock.json: tests/node/package-lock.json | $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/node --no-audit --no-fund || test "$$CI" != true
 
-.PHONY: help demo pipeline-demo check test test-compiled test-plain test-rabbitmq4 lint compile compile-ahead bench pictures fuzz soak fleet storm soak-pump kills newest-rabbitmq qpid-suites hand-overs tsan clean system docs deb chart-apply chroot release-dry-run audit
+.PHONY: help demo pipeline-demo check test test-compiled test-plain test-rabbitmq4 lint compile compile-ahead bench pictures fuzz soak fleet storm pool soak-pump kills newest-rabbitmq qpid-suites hand-overs tsan clean system docs deb chart-apply chroot release-dry-run audit

@@ -441,15 +441,15 @@ LATER: dict[str, dict[str, str]] = {
 """Answers of later versions that differ from those of 3.10."""
 
 
-def advance(peer: Peer, after: str) -> None:
-    """Brings a new connection to the state a case starts from."""
+def advance(peer: Peer, after: str, properties: bytes | None = None) -> None:
+    """Brings a new connection to the state a case starts from; `properties` are the client's."""
     if after == "connected":
         return
     peer.send(raw.PROTOCOL_HEADER)
     peer.expect(10, 10)
     if after == "start":
         return
-    peer.send(raw.start_ok())
+    peer.send(raw.start_ok(properties=properties))
     peer.expect(10, 30)
     if after == "tune":
         return
@@ -470,10 +470,10 @@ def asked(port: int, pool: ThreadPoolExecutor, cases: Iterable[Case]) -> Answers
     return {case.name: pool.submit(ask, port, case) for case in sorted(cases, key=lambda case: not case.is_handshake)}
 
 
-def ask(port: int, case: Case) -> Answer:
-    """What the server at `port` answers to a case."""
+def ask(port: int, case: Case, properties: bytes | None = None) -> Answer:
+    """What the server at `port` answers to a case, from a client of these properties."""
     with Peer.connect(port) as peer:
-        advance(peer, case.after)
+        advance(peer, case.after, properties)
         peer.stream.settimeout(SILENCE)
         try:
             peer.send(case.data)

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
@@ -98,9 +98,17 @@ def capabilities(*names: str) -> bytes:
     return shortstr("capabilities") + b"F" + longstr(inner)
 
 
+DEFAULT_PROPERTIES = capabilities("authentication_failure_close", "connection.blocked", "consumer_cancel_notify")
+
+
+def product(name: str) -> bytes:
+    """Client properties that announce this product, and what `start_ok` does."""
+    return shortstr("product") + b"S" + longstr(name.encode()) + DEFAULT_PROPERTIES
+
+
 def start_ok(user: str = "guest", password: str = "guest", properties: bytes | None = None) -> bytes:
     if properties is None:
-        properties = capabilities("authentication_failure_close", "connection.blocked", "consumer_cancel_notify")
+        properties = DEFAULT_PROPERTIES
     response = f"\0{user}\0{password}".encode()
     return method(0, 10, 11, longstr(properties) + shortstr("PLAIN") + longstr(response) + shortstr("en_US"))
 
@@ -163,7 +171,7 @@ class Peer:
         return cls(socket.create_connection(("127.0.0.1", port), timeout=DEADLINE))
 
     @classmethod
-    def opened(cls, port: int, *channels: int, **tuning: int) -> Self:
+    def opened(cls, port: int, *channels: int, **tuning: Any) -> Self:
         """An open AMQP connection with these channels open."""
         peer = cls.connect(port)
         try:
@@ -229,11 +237,19 @@ class Peer:
             raise Unexpected(f"expected {class_id}.{method_id}, got {got or 'the end of the stream'}")
         return received
 
-    def handshake(self, *, heartbeat: int = 0, frame_max: int = FRAME_MAX, channel_max: int = 2047) -> None:
+    def handshake(
+        self,
+        *,
+        heartbeat: int = 0,
+        frame_max: int = FRAME_MAX,
+        channel_max: int = 2047,
+        properties: bytes | None = None,
+        password: str = "guest",
+    ) -> None:
         """From the protocol header to connection.open-ok."""
         self.send(PROTOCOL_HEADER)
         self.expect(10, 10)
-        self.send(start_ok())
+        self.send(start_ok(password=password, properties=properties))
         self.expect(10, 30)
         self.frame_max = frame_max
         self.send(tune_ok(channel_max, frame_max, heartbeat), connection_open())

@@ -191,15 +191,23 @@ class LoginTransport:
     async def _reached(self, client: Client) -> Transport:
         """Return the connection to a broker; the client is sent heartbeats meanwhile."""
         failure: Exception | None = None
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._beat)
-            try:
-                upstream = await self._shared(client) or await self._reach(client, self._login, None)
-            except (*_FAILURES, ClosedByBroker, NotAllowed) as error:
-                failure = error
-            nursery.cancel_scope.cancel()
+        upstream: Transport | None = None
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._beat)
+                try:
+                    upstream = await self._shared(client) or await self._reach(client, self._login, None)
+                except (*_FAILURES, ClosedByBroker, NotAllowed, TransportBroken) as error:
+                    failure = error
+                nursery.cancel_scope.cancel()
+        except BaseException:  # the client has left as it was connected
+            if upstream is not None:
+                with trio.CancelScope(shield=True):
+                    await upstream.reset()
+            raise
         if failure is not None:
             raise failure
+        assert upstream is not None
         return upstream
 
     async def _shared(self, client: Client) -> Transport | None:

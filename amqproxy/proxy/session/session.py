@@ -304,8 +304,18 @@ class Session(SessionView):
         began = trio.current_time()
         assert callable(self._way)
         reach, self._way = self._way, None
+        reached = await self._reached(reach, header, client, login)
+        self._metrics.upstream_up.labels(reached.upstream).set(1)
+        self._metrics.connect_seconds.observe(trio.current_time() - began - reached.waited)
+        self._take_member(reached.member)
+        return reached
+
+    async def _reached(
+        self, reach: Reach, header: bytes, client: Client, login: BrokerLogin | None, member: Member | None = None
+    ) -> Reached:
+        """Connect to the broker in the client's turn; raise `Unreachable` if that fails."""
         try:
-            reached = await reach(header, client, self._unhurried, login)
+            return await reach(header, client, self._unhurried, login, member)
         except QueueFull:
             self._metrics.refused.labels("login-queue").inc()
             raise Unreachable("queue full", "has too many clients that wait to log in: login_queue is full") from None
@@ -316,10 +326,6 @@ class Session(SessionView):
             self._metrics.upstream_failures.labels(error.kind).inc()
             self._metrics.upstream_up.labels(error.upstream).set(0)
             raise
-        self._metrics.upstream_up.labels(reached.upstream).set(1)
-        self._metrics.connect_seconds.observe(trio.current_time() - began - reached.waited)
-        self._take_member(reached.member)
-        return reached
 
     def _take_member(self, member: Member | None) -> None:
         """Note the member that serves the client."""
@@ -357,7 +363,7 @@ class Session(SessionView):
         async def reach(client: Client, broker_login: BrokerLogin, member: Member | None) -> Transport:
             if member is None:
                 return (await self._connect(header, client, broker_login)).transport
-            reached = await way(header, client, self._unhurried, broker_login, member)
+            reached = await self._reached(way, header, client, broker_login, member)
             member.note_disconnected()  # it is the client's second connection, of which the first one counts
             return reached.transport
 

@@ -60,6 +60,9 @@ class ClientPools(Protocol):
     async def lease(self, client: Client, credential: Credential, handshake: Any, pinning: Pinning) -> Leased:
         """Return a place for a client that opens its virtual host by a handshake of its protocol."""
 
+    def retire(self) -> None:
+        """Take no more clients on any connection."""
+
     def keep(self) -> None:
         """Close what is not needed any more."""
 

@@ -105,10 +105,14 @@ class Upstreams:
 
     async def keep_pools(self) -> None:
         """Keep the pools of all groups until cancelled."""
+        kept: set[ClientPools] = set()
         while True:
-            for group in self.groups:
-                if group.pools is not None:
-                    group.pools.keep()
+            current: set[ClientPools] = {group.pools for group in self.groups if group.pools is not None}
+            for removed in kept - current:
+                removed.retire()
+            kept = current | {each for each in kept if each.report()}
+            for each in kept:
+                each.keep()
             await trio.sleep(KEEP_INTERVAL)
 
     def _lend(self, group: UpstreamGroup, pools: ClientPools) -> None:

@@ -12,6 +12,9 @@ from amqproxy.rules.context import Client
 MOST_KNOWN = 10_000
 """Largest number of clients that are remembered."""
 
+LONGEST_PRODUCT = 100
+"""Number of characters by which products are distinguished."""
+
 WATCHED = 5
 PINNED = 3
 """A client that was pinned in `PINNED` of its last `WATCHED` connections begins with a connection of its own."""
@@ -37,7 +40,7 @@ class ClientHabits:
         self._known: OrderedDict[_ClientKey, _Habit] = OrderedDict()
 
     def _habit(self, client: Client) -> _Habit:
-        key = _ClientKey(client.user, client.address, str(client.properties.get("product", "")))
+        key = _ClientKey(client.user, client.address, str(client.properties.get("product", ""))[:LONGEST_PRODUCT])
         habit = self._known.pop(key, None) or _Habit()
         self._known[key] = habit
         while len(self._known) > MOST_KNOWN:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -19,6 +20,9 @@ from amqproxy.proxy.upstreams.member import TAKES_CLIENTS, Member
 
 MOST_WAITING = 1000
 """Largest number of clients that wait for a place."""
+
+RECHECK = 0.25
+"""Seconds after which a client that waits for a place looks again."""
 
 JITTER = 0.1
 """Part of the lifetime by which connections differ, so that they do not all end together."""
@@ -85,11 +89,15 @@ class Pool:
                 return found
             if len(self.upstreams) < self.config.upstreams and self._has_room():
                 async with self._growing:
-                    if self._free_upstream() is None and len(self.upstreams) < self.config.upstreams:
+                    if self._free_upstream() is not None:
+                        continue
+                    if len(self.upstreams) < self.config.upstreams and self._has_room():
                         self.add(await self._open(self.key))
-                continue
-            self._freed = trio.Event()
-            await self._freed.wait()
+                        continue
+            if self._freed.is_set():
+                self._freed = trio.Event()
+            with trio.move_on_after(RECHECK):  # room may also be left by other pools, and by channels
+                await self._freed.wait()
 
     def _free_upstream(self) -> SharedUpstream | None:
         """Return the upstream with the fewest clients, if it has a place."""
@@ -108,20 +116,24 @@ class Pool:
     def add(self, opened: LoggedIn) -> SharedUpstream:
         """Share a connection whose virtual host is open."""
         lifetime = self.config.lifetime * (1 + JITTER * random.uniform(-1, 1))
-        upstream = SharedUpstream(opened.transport, opened.connection, self._end, trio.current_time() + lifetime)
+        upstream = self._shared(opened, self._end, trio.current_time() + lifetime)
         upstream.on_leave = self._note_leave
         self.upstreams.append(upstream)
         self._counts.opened += 1
+        return upstream
+
+    def _shared(
+        self, opened: LoggedIn, on_end: Callable[[SharedUpstream, str], None], retires_at: float = math.inf
+    ) -> SharedUpstream:
+        upstream = SharedUpstream(opened.transport, opened.connection, on_end, retires_at)
+        for method in opened.behind:
+            upstream.shared.take_on_connection(method)
         self._start(upstream.run)
         upstream.flush()
         return upstream
 
     async def _open_scout(self) -> SharedUpstream:
-        opened = await self._open(self.key)
-        upstream = SharedUpstream(opened.transport, opened.connection, lambda ended, reason: self.scout.note_end())
-        self._start(upstream.run)
-        upstream.flush()
-        return upstream
+        return self._shared(await self._open(self.key), lambda ended, reason: self.scout.note_end())
 
     # --- ends
 
@@ -152,12 +164,19 @@ class Pool:
         if self.scout.upstream is not None:
             self.scout.upstream.abort()
 
+    def retire(self) -> None:
+        """Take no more clients on these connections, which end when the last one has left."""
+        now = trio.current_time()
+        for upstream in self.upstreams:
+            upstream.retires_at = min(upstream.retires_at, now)
+
     def keep(self, now: float) -> None:
         """Close the connections that nobody uses: those that are old, idle or of a member that takes no clients."""
         is_leaving = self.key.member.standing(now) not in TAKES_CLIENTS
         for upstream in self.upstreams:
             is_due = is_leaving or now >= upstream.retires_at or now - upstream.idle_since > self.config.idle
             if not upstream.clients and not upstream.shared.channels and is_due:
+                upstream.retires_at = now  # at once: nobody may come while it is being closed
                 self._start(lambda each=upstream: each.close("the pool does not need the connection"))  # type: ignore[misc]
         scout = self.scout.upstream
         if scout is not None and not self.scout.is_busy and now - self.scout.used_at > self.config.idle:

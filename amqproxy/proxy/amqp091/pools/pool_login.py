@@ -40,13 +40,14 @@ CLOSE_TEXT = "the pool does not need the connection"
 class LoggedIn:
     """A connection on which the broker has accepted a login and not yet opened a virtual host.
 
-    `tune` are the broker's limits.
+    `tune` are the broker's limits; `behind` is what it has sent in one piece with the answer to connection.open.
     """
 
     def __init__(self, transport: Transport, connection: Connection, tune: ConnectionTune) -> None:
         self.transport = transport
         self.connection = connection
         self.tune = tune
+        self.behind: list[Method] = []
 
     async def open(self, vhost: str) -> None:
         """Open a virtual host; raise `ClosedByBroker`, `Unreachable` or `TransportBroken`."""
@@ -56,8 +57,10 @@ class LoggedIn:
             connection.send(CLIENT, 0, agreed) + connection.send(CLIENT, 0, ConnectionOpen(vhost))
         )
         while True:
-            for method in await _received(self.transport, connection):
+            methods = await _received(self.transport, connection)
+            for place, method in enumerate(methods):
                 if isinstance(method, ConnectionOpenOk):
+                    self.behind = methods[place + 1 :]
                     return
                 if isinstance(method, ConnectionClose):
                     if method.reply_code == InternalError.code and VHOST_DOWN in method.reply_text:

@@ -40,12 +40,14 @@ class ChannelOwner(Protocol):
 class PooledChannel:
     """The client's channel `number`, which is `upstream_number` on the shared connection.
 
-    `confirms` is how many publishes the broker has to confirm in all, `unconfirmed` the tags that it has not.
-    `is_closing` is whether the client has asked for its end.
+    `confirms` is how many publishes the broker has to confirm in all. `is_closing` is whether the client has asked for
+    its end.
     """
 
     __slots__ = (
         "_awaited",
+        "_confirmed",
+        "_confirmed_ahead",
         "_owner",
         "_partial",
         "_partial_size",
@@ -57,7 +59,6 @@ class PooledChannel:
         "is_closing",
         "is_confirming",
         "number",
-        "unconfirmed",
         "upstream_number",
     )
 
@@ -66,10 +67,12 @@ class PooledChannel:
         self.upstream_number = 0
         self.is_confirming = False
         self.confirms = 0
-        self.unconfirmed: dict[int, None] = {}
         self.is_closing = False
         self.body_left = 0
         self._owner = owner
+        self._confirmed = 0
+        self._confirmed_ahead: set[int] = set()
+        """Tags that were confirmed before some of those that follow `_confirmed`."""
         self._partial: list[bytes] = []
         self._partial_size = 0
         self._sent = self._processed = 0
@@ -91,7 +94,7 @@ class PooledChannel:
     def take_content(self, frame: Frame, buffer: int) -> bool:
         """Take the next frame of a message; return whether the message may still be shared.
 
-        It may not if it is larger than `buffer`, or if a broker may not be able to decode it.
+        It may not if it is larger than `buffer` or than it announces, or if a broker may not be able to decode it.
         """
         self._partial.append(frame.raw)
         self._partial_size += frame.length()
@@ -99,7 +102,7 @@ class PooledChannel:
             self.body_left = frame.body_size
             return self.body_left <= buffer and self._partial_size <= buffer and is_harmless_header(frame)
         self.body_left -= frame.size
-        return True
+        return self.body_left >= 0
 
     @property
     def is_complete(self) -> bool:
@@ -110,7 +113,6 @@ class PooledChannel:
         frames, self._partial, self._partial_size = self._partial, [], 0
         if self.is_confirming:
             self.confirms += 1
-            self.unconfirmed[self.confirms] = None
         else:
             self._sent += 1
         return b"".join([readdressed(raw, self.upstream_number, frame_max) for raw in frames])
@@ -118,9 +120,14 @@ class PooledChannel:
     # --- what is waited for
 
     @property
+    def unconfirmed(self) -> list[int]:
+        """The tags of the publishes that the broker has not confirmed."""
+        return [tag for tag in range(self._confirmed + 1, self.confirms + 1) if tag not in self._confirmed_ahead]
+
+    @property
     def is_settled(self) -> bool:
         """Whether the broker has processed all that was sent."""
-        return not self.unconfirmed and self._processed == self._sent
+        return self._confirmed == self.confirms and self._processed == self._sent
 
     @property
     def needs_flow(self) -> bool:
@@ -167,13 +174,19 @@ class PooledChannel:
         self._owner.note_progress()
 
     def _confirm(self, tag: int, *, multiple: bool) -> None:
-        if not multiple:
-            self.unconfirmed.pop(tag, None)
-            return
-        for each in list(self.unconfirmed):
-            if tag and each > tag:
-                break
-            del self.unconfirmed[each]
+        ahead = self._confirmed_ahead
+        if multiple:
+            last = min(tag, self.confirms) if tag else self.confirms
+            if len(ahead) > last - self._confirmed:
+                ahead.difference_update(range(self._confirmed + 1, last + 1))
+            elif ahead:
+                self._confirmed_ahead = ahead = {each for each in ahead if each > last}
+            self._confirmed = max(self._confirmed, last)
+        elif self._confirmed < tag <= self.confirms:
+            ahead.add(tag)
+        while self._confirmed + 1 in ahead:
+            self._confirmed += 1
+            ahead.remove(self._confirmed)
 
     def take_close(self, close: ChannelClose) -> None:
         self._owner.end_channel(self, close)

@@ -11,7 +11,7 @@ import trio
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import HEARTBEAT, HEARTBEAT_FRAME, METHOD, Frame, encode_method
+from amqproxy.amqp091.frame import HEADER, HEARTBEAT, HEARTBEAT_FRAME, METHOD, Frame, encode_method
 from amqproxy.amqp091.methods import (
     METHODS,
     BasicPublish,
@@ -100,6 +100,7 @@ class PooledTransport:
         self._on_leave = on_leave
         self._has_ended = False
         self._lane = Lane()
+        self._turn = trio.Lock()
         self._channels: dict[int, PooledChannel] = {}
         self._own: OwnUpstream | None = None
         self._outbox: list[bytes] = []
@@ -111,6 +112,7 @@ class PooledTransport:
         self._changed = trio.Event()
         self._news = trio.Event()
         self._is_waiting = False
+        client.readers[CLIENT].set_lenient(True)  # as the session's own, which leaves these errors to the broker
         upstream.attach(self)
         if upstream.shared.blocked_for is not None:
             self.tell_blocked(upstream.shared.blocked_for)
@@ -160,6 +162,8 @@ class PooledTransport:
 
     def _tell(self, data: bytes) -> None:
         """Queue bytes for the client."""
+        if self._unread > MOST_UNREAD:
+            return  # it is lost
         self._outbox.append(data)
         self._unread += len(data)
         if self._unread > MOST_UNREAD:
@@ -180,7 +184,8 @@ class PooledTransport:
 
     def pass_on(self, channel: PooledChannel, frame: Frame) -> None:
         with self._contained():
-            if self._client.receive(SERVER, Frame(readdressed(frame.raw, channel.number, 0))):
+            counts = self._client.receive(SERVER, Frame(readdressed(frame.raw, channel.number, 0)))
+            if counts or channel.is_closing:  # a content that was begun goes on until close-ok
                 self._tell(readdressed(frame.raw, channel.number, self._client.frame_max))
 
     def end_channel(self, channel: PooledChannel, close: ChannelClose | None) -> None:
@@ -207,7 +212,8 @@ class PooledTransport:
 
     def end_by(self, close: ConnectionClose) -> None:
         """End the client's connection by the broker's close, of which it is the cause."""
-        self._answer(0, close)
+        with self._contained():
+            self._answer(0, close)
         self.lose(close.reply_text)
 
     def is_suspect(self, close: ConnectionClose) -> bool:
@@ -230,28 +236,35 @@ class PooledTransport:
     # --- what the session sends
 
     async def send(self, data: bytes | memoryview) -> None:
-        if self._own is not None:
-            await self._own.send(data)
-            return
-        if self._lost:
-            raise TransportBroken(self._lost)
-        self._is_taking = True
-        try:
-            await self._take_all(bytes(data))
-        finally:
-            self._heard_at = trio.current_time()
-            self._is_taking = False
+        async with self._turn:  # another task of the session may send commands that a rule has held
+            if self._own is not None:
+                await self._own.send(data)
+                return
+            if self._lost:
+                raise TransportBroken(self._lost)
+            self._is_taking = True
+            try:
+                await self._take_all(bytes(data))
+            except ProtocolError as error:  # the session has refused it before, unless a rule has made it
+                raise TransportBroken(f"refused a frame of the client: {error}") from None
+            finally:
+                self._heard_at = trio.current_time()
+                self._is_taking = False
 
     async def _take_all(self, data: bytes) -> None:
-        try:
-            frames = self._client.feed(CLIENT, data)
-        except ProtocolError as error:  # the session has refused it before, unless a rule has made it
-            raise TransportBroken(f"refused a frame of the client: {error}") from None
+        reader = self._client.readers[CLIENT]
+        frames = reader.feed(data)
         for place, frame in enumerate(frames):
-            reason = await self._take(frame)
+            # one by one: a frame that goes to a connection of the client's own must not have changed the state here
+            try:
+                reason = await self._take(frame) if self._client.receive(CLIENT, frame) else None
+            except ProtocolError:
+                reason = PinReason.UNPROVEN  # the broker answers it in its own words
             if reason is not None:
                 await self._pin(reason, frames[place:])
                 return
+        if reader.error is not None:
+            raise reader.error
         self.upstream.flush()
         while self._lane.size > self._config.share and not self._lost:
             await self._wait()
@@ -287,7 +300,9 @@ class PooledTransport:
         return None
 
     def _take_content(self, channel: PooledChannel, frame: Frame) -> PinReason | None:
-        if not channel.take_content(frame, self._config.buffer):
+        most = self.upstream.frame_max
+        is_whole = frame.kind != HEADER or not most or frame.length() <= most  # only bodies can be divided
+        if not channel.take_content(frame, self._config.buffer) or not is_whole:
             channel.partial.pop()  # the frame itself goes the new way with all that follow
             return PinReason.LARGE_MESSAGE if channel.body_left > self._config.buffer else PinReason.UNPROVEN
         if channel.is_complete:
@@ -427,20 +442,26 @@ class PooledTransport:
             raise TransportBroken(self._lost)
         transport, answer = await self._pinning.dial(self.member)
         own = OwnUpstream(transport)
-        channels = list(self._channels.values())
-        partial = [b"".join(each.partial) for each in channels]
-        left = [number for number, each in self._client.channels.items() if not each.takes_frames]
-        own.let_leave(left, self._client.readers[CLIENT])
-        self._leave()
         try:
-            found = await own.take_over(channels, answer)
+            channels = list(self._channels.values())
+            partial = [b"".join(each.partial) for each in channels]
+            left = [number for number, each in self._client.channels.items() if not each.takes_frames]
+            own.let_leave(left, self._client.readers[CLIENT])
+            if self.upstream.shared.blocked_for is not None:
+                self.tell_blocked(None)  # the broker tells it anew where it publishes from now on
+            self._leave()
+            with trio.move_on_after(self._config.barrier_timeout) as patience:
+                found = await own.take_over(channels, answer)
+            if patience.cancelled_caught:
+                self.lose(f"the broker has not opened the channels within {self._config.barrier_timeout:g} s")
+                raise TransportBroken(self._lost)
             self.pinned = reason
+            self._note_pin(reason)
             if found:
                 self._tell(found)
             self._own = own
             self._news.set()
             await own.send_rest(b"".join(partial), rest)
-            self._note_pin(reason)
         except BaseException:
             await transport.reset()
             raise
@@ -470,10 +491,10 @@ class PooledTransport:
     # --- the rest of a transport
 
     def send_now(self, data: bytes | memoryview) -> int:
-        return 0 if self._own is None else self._own.transport.send_now(data)
+        return 0 if self.settled is None else self.settled.send_now(data)
 
     def send_pieces_now(self, pieces: Sequence[bytes | memoryview]) -> int:
-        return 0 if self._own is None else self._own.transport.send_pieces_now(pieces)
+        return 0 if self.settled is None else self.settled.send_pieces_now(pieces)
 
     async def send_some(self, pieces: Sequence[bytes | memoryview]) -> int:
         await self.send(pieces[0])

@@ -6,11 +6,12 @@ import hmac
 import os
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
 
 import trio
 
+from amqproxy.amqp091.errors import AccessRefused
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.configuration.pool_config import PoolConfig
 from amqproxy.proxy.amqp091.login_handshake import Amqp091LoginHandshake
@@ -24,10 +25,11 @@ from amqproxy.proxy.logins.attempt import Identity, LoginAttempt, LoginDenied
 from amqproxy.proxy.logins.credential import Credential, CredentialSource
 from amqproxy.proxy.logins.handshake import ClosedByBroker
 from amqproxy.proxy.logins.login_check import Login
+from amqproxy.proxy.upstream import Unreachable
 from amqproxy.proxy.upstreams.client_pools import Connect, Leased, Pinning
 from amqproxy.proxy.upstreams.member import Member
 from amqproxy.rules.context import Client
-from amqproxy.sockets.transport import Transport
+from amqproxy.sockets.transport import Transport, TransportBroken
 
 SPARE_FOR = 5.0
 """Seconds for which a connection that has checked a login waits for a client to use it."""
@@ -113,6 +115,8 @@ class Pools:
         try:
             member, logged_in = await self._log_in(self.connect.candidates(client), credential)
         except ClosedByBroker as error:
+            if error.code != AccessRefused.code:  # it may refuse everybody, such as when it shuts down
+                raise Unreachable("no answer", f"the broker has refused the login: {error}") from None
             self.revoke(digest)
             raise LoginDenied(str(error), source="broker") from None
         self._accept(digest, credential)
@@ -138,8 +142,7 @@ class Pools:
 
     def revoke(self, digest: bytes) -> None:
         """End what was opened with a credential that the broker no longer accepts."""
-        if self._accepted.pop(digest, None) is None:
-            return
+        self._accepted.pop(digest, None)
         for pool in list(self.pools.values()):
             if pool.key.credential == digest:
                 self.counts.revoked += 1
@@ -201,15 +204,15 @@ class Pools:
         """Open the virtual host anew; return its pool."""
         self._opening += 1
         try:
-            spare = self._spare(digest)
-            member, logged_in = spare or await self._log_in(members, credential)
-            try:
-                await logged_in.open(vhost)
-            except BaseException as error:
-                await logged_in.transport.reset()
-                if isinstance(error, ClosedByBroker):
-                    self._revoke_vhost(digest, vhost)
-                raise
+            member, logged_in = await self._opened_vhost(members, vhost, credential, digest)
+        except ClosedByBroker as error:
+            pool = self.pools.get(PoolKey(members[0], vhost, credential.user, digest)) if members else None
+            if not _is_limit(error):
+                self._revoke_vhost(digest, vhost)
+            elif pool is not None and pool.upstreams:  # which has accepted the login all the same
+                pool.verified_at = trio.current_time()
+                return pool
+            raise
         finally:
             self._opening -= 1
         self._accept(digest, credential)
@@ -225,6 +228,19 @@ class Pools:
         else:
             self.start(lambda: logged_in.close())
         return pool
+
+    async def _opened_vhost(
+        self, members: list[Member], vhost: str, credential: Credential, digest: bytes
+    ) -> tuple[Member, LoggedIn]:
+        """Open a virtual host on the connection that has checked the login, else on a new one."""
+        spare = self._spare(digest)
+        if spare is not None:
+            with suppress(Unreachable):  # the broker may have closed it meanwhile
+                await _open_vhost(spare[1], vhost)
+                return spare
+        member, logged_in = await self._log_in(members, credential)
+        await _open_vhost(logged_in, vhost)
+        return member, logged_in
 
     def _revoke_vhost(self, digest: bytes, vhost: str) -> None:
         for pool in list(self.pools.values()):
@@ -247,11 +263,7 @@ class Pools:
         self._opening += 1
         try:
             _, logged_in = await self._log_in([key.member], credential)
-            try:
-                await logged_in.open(key.vhost)
-            except BaseException:
-                await logged_in.transport.reset()
-                raise
+            await _open_vhost(logged_in, key.vhost)
             return logged_in
         finally:
             self._opening -= 1
@@ -273,6 +285,11 @@ class Pools:
             self._habits.quarantine(client, self.config.quarantine)
 
     # --- upkeep
+
+    def retire(self) -> None:
+        """Take no more clients on any connection, since a reload has removed the pools."""
+        for pool in self.pools.values():
+            pool.retire()
 
     def keep(self) -> None:
         """Close what is not needed any more; called every second."""
@@ -314,3 +331,19 @@ class Pools:
             }
             for key, pool in self.pools.items()
         ]
+
+
+async def _open_vhost(logged_in: LoggedIn, vhost: str) -> None:
+    """Open a virtual host; raise `ClosedByBroker` or `Unreachable` with the connection closed."""
+    try:
+        await logged_in.open(vhost)
+    except BaseException as error:
+        await logged_in.transport.reset()
+        if isinstance(error, TransportBroken):
+            raise Unreachable("no answer", f"the broker hung up during the login: {error}") from None
+        raise
+
+
+def _is_limit(error: ClosedByBroker) -> bool:
+    """Whether the broker has refused a virtual host for the number of connections, not for the user."""
+    return error.reply_text.endswith("is reached")

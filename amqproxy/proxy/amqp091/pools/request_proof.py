@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from enum import Enum, auto
+from hashlib import sha256
 from typing import NamedTuple
 
 from amqproxy.amqp091.methods import ChannelClose, ConnectionClose, Method
@@ -46,17 +47,23 @@ class RequestProofs:
         self._known: OrderedDict[bytes, tuple[Verdict, float]] = OrderedDict()
 
     def verdict(self, request: bytes) -> Verdict:
-        found = self._known.get(request)
+        found = self._known.get(_digest(request))
         if found is None or self._clock() >= found[1]:
             return Verdict.UNKNOWN
         return found[0]
 
     def note(self, request: bytes, answer: Answer) -> None:
         """Remember what an answer shows."""
-        self._known.pop(request, None)
+        digest = _digest(request)
+        self._known.pop(digest, None)
         if answer.connection_close is not None:
-            self._known[request] = Verdict.HARD, self._clock() + HARD_FOR
+            self._known[digest] = Verdict.HARD, self._clock() + HARD_FOR
         elif answer.channel_close is None:
-            self._known[request] = Verdict.PROVEN, self._clock() + PROVEN_FOR
+            self._known[digest] = Verdict.PROVEN, self._clock() + PROVEN_FOR
         while len(self._known) > MOST_KNOWN:
             self._known.popitem(last=False)
+
+
+def _digest(request: bytes) -> bytes:
+    """Return the digest by which a method is remembered, whose arguments may be as large as a frame."""
+    return sha256(request).digest()

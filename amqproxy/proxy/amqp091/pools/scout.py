@@ -60,17 +60,17 @@ class Scout:
 
     async def _answer(self, method: Method) -> Answer:
         self.used_at = trio.current_time()
-        try:
-            with trio.fail_after(self._timeout):
-                answer = await self._try(method)
-        except trio.TooSlowError:
-            self._give_up()
-            raise TransportBroken(f"the broker has not answered {method.name} within {self._timeout:g} s") from None
-        self._proofs.note(method.encode(), answer)
-        return answer
+        with trio.move_on_after(self._timeout):
+            channel = await self._trial_channel()
+            # a client that leaves must not leave its answer to the next one
+            with trio.move_on_after(self._timeout, shield=True):
+                answer = await self._try(channel, method)
+                self._proofs.note(method.encode(), answer)
+                return answer
+        self._give_up()
+        raise TransportBroken(f"the broker has not answered {method.name} within {self._timeout:g} s")
 
-    async def _try(self, method: Method) -> Answer:
-        channel = await self._trial_channel()
+    async def _try(self, channel: _TrialChannel, method: Method) -> Answer:
         upstream = self.upstream
         assert upstream is not None
         requests = [method, ChannelFlow(True)] if getattr(method, "no_wait", False) else [method]
@@ -80,9 +80,9 @@ class Scout:
         while channel.answer is None:
             if upstream.is_over:
                 return self._ended(upstream)
+            channel.changed = trio.Event()
             await channel.changed.wait()
         answer, channel.answer = channel.answer, None
-        channel.changed = trio.Event()
         if answer.channel_close is not None:
             self._channel = None
         return answer

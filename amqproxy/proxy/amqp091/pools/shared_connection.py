@@ -11,6 +11,7 @@ from collections import deque
 from typing import Protocol
 
 from amqproxy.amqp091.connection import Connection
+from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import METHOD, Frame, encode_method
 from amqproxy.amqp091.methods import (
     ChannelClose,
@@ -155,15 +156,21 @@ class SharedConnection:
                 piece = lane.take()
                 lane.allowance -= len(piece.data)
                 size += len(piece.data)
-                if piece.is_method:
-                    self.connection.receive(CLIENT, Frame(piece.data))
-                output.append(piece.data)
+                if not piece.is_method or self._accepts(piece):
+                    output.append(piece.data)
             if lane.pieces:
                 self._ready.append(lane)
             else:
                 lane.allowance = 0
                 self._is_ready.discard(lane)
         return output[0] if len(output) == 1 else b"".join(output)
+
+    def _accepts(self, piece: Piece) -> bool:
+        """Apply a user's method; return whether it may be sent: a second close would cost all users the connection."""
+        try:
+            return self.connection.receive(CLIENT, Frame(piece.data))
+        except ProtocolError:
+            return False
 
     def _send_now(self, channel: int, method: Method) -> None:
         self._urgent.append(self.connection.send(CLIENT, channel, method))
@@ -176,9 +183,10 @@ class SharedConnection:
             if frame.channel:
                 self._take_on_channel(frame)
             elif frame.kind == METHOD:
-                self._take_on_connection(frame.method)
+                self.take_on_connection(frame.method)
 
-    def _take_on_connection(self, method: Method) -> None:
+    def take_on_connection(self, method: Method) -> None:
+        """Process a method on channel 0."""
         match method:
             case ConnectionBlocked(reason=reason):
                 self.blocked_for = reason

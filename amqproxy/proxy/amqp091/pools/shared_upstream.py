@@ -103,7 +103,7 @@ class SharedUpstream:
     async def _receive(self) -> str:
         """Process what the broker sends; return why it has ended."""
         patience = 2 * self.shared.connection.heartbeat or math.inf
-        while True:
+        while self.shared.closed is None:
             try:
                 with trio.move_on_after(patience) as scope:
                     data = await self.transport.receive()
@@ -114,8 +114,7 @@ class SharedUpstream:
                 self._feed(data)
             except (TransportBroken, ProtocolError) as error:
                 return str(error)
-            if self.shared.closed is not None:
-                return f"closed by the broker: {self.shared.closed.reply_text}"
+        return f"closed by the broker: {self.shared.closed.reply_text}"
 
     def _feed(self, data: bytes) -> None:
         shared = self.shared

@@ -105,19 +105,41 @@ def test_a_header_that_cannot_be_decoded_is_not_shared() -> None:
     assert not channel.take_content(Frame(encode_frame(HEADER, 1, payload)), BUFFER)
 
 
+def test_a_message_larger_than_it_announces_is_not_shared() -> None:
+    begin, header, body = frames_of(b"body", 3)
+    channel = channel_of()
+    channel.begin_message(begin)
+    assert channel.take_content(header, BUFFER)
+    assert not channel.take_content(body, BUFFER)
+
+
 def test_confirms_settle_a_channel() -> None:
     channel = channel_of()
     assert channel.is_settled
     for _ in range(5):
         publish(channel)
     confirm(channel, BasicAck(2, False))
-    assert list(channel.unconfirmed) == [1, 3, 4, 5]
+    assert channel.unconfirmed == [1, 3, 4, 5]
     confirm(channel, BasicNack(4, True))
-    assert list(channel.unconfirmed) == [5]
+    assert channel.unconfirmed == [5]
     assert not channel.is_settled
     confirm(channel, BasicAck(5, False))
     assert channel.is_settled
     assert channel.confirms == 5
+
+
+@given(st.data())
+def test_confirms_may_come_in_any_order(data: st.DataObject) -> None:
+    channel, left = channel_of(), set(range(1, 31))
+    for _ in range(30):
+        publish(channel)
+    while left:
+        tag = data.draw(st.sampled_from(sorted(left)))
+        multiple = data.draw(st.booleans())
+        confirm(channel, BasicAck(tag, multiple))
+        left = {each for each in left if each > tag} if multiple else left - {tag}
+        assert channel.unconfirmed == sorted(left)
+        assert channel.is_settled is not bool(left)
 
 
 def test_without_confirms_the_answer_to_flow_settles_a_channel() -> None:

@@ -143,6 +143,15 @@ def test_no_more_channels_are_opened_than_the_broker_allows() -> None:
     assert pair.take() == 2
 
 
+def test_a_channel_is_closed_once() -> None:
+    pair = Pair()
+    number = pair.take()
+    pair.shared.close_channel(number)  # as the client asks
+    pair.shared.close_channel(number)  # as it leaves before the broker has answered
+    sent = methods_in(FrameReader(frame_max=0).feed(pair.shared.take_output(ALL)))
+    assert [channel for channel, method in sent if isinstance(method, ChannelClose)] == [number]
+
+
 def test_what_a_user_has_queued_is_dropped_when_the_broker_closes_its_channel() -> None:
     pair, user, lane = Pair(), User(), Lane()
     number = pair.take(user, lane)

@@ -1,0 +1,138 @@
+"""Places in a pool, and its ends."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from amqproxy.amqp091.errors import NotAllowed
+from amqproxy.amqp091.methods import ConnectionBlocked, ConnectionTune
+from amqproxy.configuration.pool_config import PoolConfig
+from amqproxy.proxy.amqp091.pools.pool import Pool, PoolKey
+from amqproxy.proxy.amqp091.pools.pool_counts import PoolCounts
+from amqproxy.proxy.amqp091.pools.pool_login import LoggedIn
+from amqproxy.proxy.amqp091.pools.shared_upstream import SharedClient
+from amqproxy.proxy.upstreams.member import Member, Standing
+from tests.proxy.amqp091.pools.open_connection import open_connection
+from tests.proxy.amqp091.pools.played_broker import PlayedBroker
+
+
+class Up:
+    """A member that takes clients."""
+
+    def standing(self, now: float) -> Standing:
+        return Standing.UP
+
+
+class Guest:
+    """A client of a shared connection."""
+
+    def lose(self, reason: str) -> None:
+        """Do nothing."""
+
+
+class Stage:
+    """A pool whose connections are opened at once."""
+
+    def __init__(self, nursery: trio.Nursery, **config: Any) -> None:
+        self.brokers: list[PlayedBroker] = []
+        self.behind: list[Any] = []
+        self.has_room = True
+        key = PoolKey(cast("Member", Up()), "/", "guest", b"digest")
+        self.pool = Pool(key, PoolConfig(**config), self._open, lambda: self.has_room, nursery.start_soon, PoolCounts())
+        self.placed: list[object] = []
+
+    async def _open(self, key: PoolKey) -> LoggedIn:
+        await trio.lowlevel.checkpoint()
+        broker = PlayedBroker()
+        self.brokers.append(broker)
+        opened = LoggedIn(broker.transport, open_connection(), ConnectionTune(2047, 131_072, 0))
+        opened.behind = self.behind
+        return opened
+
+    async def come(self) -> None:
+        """Take a place, and keep it."""
+        upstream = await self.pool.place()
+        client = cast("SharedClient", Guest())
+        upstream.attach(client)
+        self.placed.append(client)
+
+    def leave(self) -> None:
+        for upstream in self.pool.upstreams:
+            if upstream.clients:
+                upstream.detach(next(iter(upstream.clients)))
+                return
+
+
+async def test_every_client_that_waits_gets_a_place_as_others_leave(autojump_clock: object) -> None:
+    async with trio.open_nursery() as nursery:
+        stage = Stage(nursery, clients_per_upstream=2, upstreams=1)
+        for _ in range(2):
+            await stage.come()
+        for _ in range(2):
+            nursery.start_soon(stage.come)
+        await wait_all_tasks_blocked()
+        began = trio.current_time()
+        for count in (3, 4):
+            stage.leave()
+            await wait_all_tasks_blocked()
+            assert len(stage.placed) == count
+        assert trio.current_time() == began
+        nursery.cancel_scope.cancel()
+
+
+async def test_clients_that_come_at_once_open_no_more_connections_than_they_need(autojump_clock: object) -> None:
+    async with trio.open_nursery() as nursery:
+        stage = Stage(nursery, clients_per_upstream=10, upstreams=8)
+        for _ in range(10):
+            nursery.start_soon(stage.come)
+        await trio.sleep(1)
+        assert (len(stage.placed), len(stage.brokers)) == (10, 1)
+        nursery.cancel_scope.cancel()
+
+
+async def test_room_that_another_pool_leaves_is_noticed(autojump_clock: object) -> None:
+    async with trio.open_nursery() as nursery:
+        stage = Stage(nursery)
+        stage.has_room = False
+        nursery.start_soon(stage.come)
+        await trio.sleep(1)
+        assert stage.placed == []
+        stage.has_room = True
+        await trio.sleep(1)
+        assert len(stage.placed) == 1
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_client_waits_for_a_bounded_time(autojump_clock: object) -> None:
+    async with trio.open_nursery() as nursery:
+        stage = Stage(nursery, wait=2.0)
+        stage.has_room = False
+        with pytest.raises(NotAllowed, match="pool exhausted"):
+            await stage.come()
+        assert stage.pool.waiting == 0
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_connection_that_is_closed_for_idleness_takes_no_client(autojump_clock: object) -> None:
+    async with trio.open_nursery() as nursery:
+        stage = Stage(nursery, idle=60.0)
+        await stage.come()
+        stage.leave()
+        await trio.sleep(61)
+        stage.pool.keep(trio.current_time())
+        await stage.come()
+        assert len(stage.brokers) == 2
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_the_broker_sends_behind_open_ok_is_not_lost(autojump_clock: object) -> None:
+    async with trio.open_nursery() as nursery:
+        stage = Stage(nursery)
+        stage.behind = [ConnectionBlocked("low on memory")]
+        await stage.come()
+        assert stage.pool.upstreams[0].shared.blocked_for == "low on memory"
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,83 @@
+"""Logins of pooled clients, as the broker decides."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+import trio
+
+from amqproxy.amqp091.errors import AccessRefused, ConnectionForced
+from amqproxy.configuration.pool_config import PoolConfig
+from amqproxy.proxy.amqp091.pools.pool import Pool, PoolKey
+from amqproxy.proxy.amqp091.pools.pools import Pools
+from amqproxy.proxy.logins.attempt import LoginAttempt, LoginDenied
+from amqproxy.proxy.logins.credential import Credential
+from amqproxy.proxy.logins.handshake import ClosedByBroker
+from amqproxy.proxy.upstream import Unreachable
+from amqproxy.proxy.upstreams.client_pools import Connect
+from amqproxy.proxy.upstreams.member import Member
+from amqproxy.rules.context import Client
+from amqproxy.rules.rewriting.secret import Secret
+
+
+class FakePool:
+    """A pool that notes why it was lost."""
+
+    def __init__(self, key: PoolKey) -> None:
+        self.key = key
+        self.config = PoolConfig()
+        self.is_empty = False
+        self.verified_at = trio.current_time()
+        self.lost: list[str] = []
+
+    def lose(self, reason: str) -> None:
+        self.lost.append(reason)
+
+    def keep(self, now: float) -> None:
+        """Keep all."""
+
+
+def refusing(code: int) -> tuple[Pools, FakePool]:
+    """Return pools whose broker refuses everybody with a code from now on, and one that it had accepted before."""
+
+    async def reach(members: list[Member], login: Any) -> Any:
+        raise ClosedByBroker(code, "REFUSED")
+
+    pools = Pools("main", PoolConfig())
+    pools.connect = Connect(lambda client: [], reach)
+    key = PoolKey(cast("Member", object()), "/", "guest", pools._digest(Credential("guest", Secret("guest"))))
+    pool = FakePool(key)
+    pools.pools[key] = cast("Pool", pool)
+    return pools, pool
+
+
+def attempt(password: str = "guest") -> LoginAttempt:
+    return LoginAttempt("PLAIN", "guest", Secret(password), Client())
+
+
+async def test_a_password_that_is_revoked_ends_its_pools_however_late(autojump_clock: object) -> None:
+    pools, pool = refusing(AccessRefused.code)
+    await trio.sleep(100)
+    pools.keep()
+    with pytest.raises(LoginDenied):
+        await pools.check(attempt())
+    assert pool.lost == ["the broker no longer accepts the credentials"]
+
+
+async def test_a_wrong_password_ends_nothing_and_is_not_remembered(autojump_clock: object) -> None:
+    pools, pool = refusing(AccessRefused.code)
+    for number in range(100):
+        with pytest.raises(LoginDenied):
+            await pools.check(attempt(f"wrong {number}"))
+    assert pool.lost == []
+    assert not pools._accepted
+    assert not pools._checking
+    assert not pools._spares
+
+
+async def test_a_broker_that_refuses_everybody_for_now_ends_nothing(autojump_clock: object) -> None:
+    pools, pool = refusing(ConnectionForced.code)
+    with pytest.raises(Unreachable):
+        await pools.check(attempt())
+    assert pool.lost == []

@@ -1,0 +1,82 @@
+"""A scout gives each client the answer to its own request."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from amqproxy.amqp091.methods import ConnectionClose, QueueDeclare, QueueDeclareOk, QueueDelete, QueueDeleteOk
+from amqproxy.proxy.amqp091.pools.request_proof import Answer, RequestProofs, Verdict
+from amqproxy.proxy.amqp091.pools.scout import Scout
+from amqproxy.proxy.amqp091.pools.shared_upstream import SharedUpstream
+from amqproxy.sockets.transport import TransportBroken
+from tests.proxy.amqp091.pools.played_broker import PlayedBroker
+
+
+class Stage:
+    """A scout with the brokers on which it has tried something."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self.brokers: list[PlayedBroker] = []
+        self.scout = Scout(self._open, RequestProofs(trio.current_time), 5.0)
+        self.answers: list[Answer] = []
+        self._nursery = nursery
+
+    async def _open(self) -> SharedUpstream:
+        broker = PlayedBroker()
+        self.brokers.append(broker)
+        upstream = broker.upstream(lambda upstream, reason: self.scout.note_end())
+        self._nursery.start_soon(upstream.run)
+        upstream.flush()
+        return upstream
+
+    async def prove(self, method: QueueDeclare | QueueDelete, scope: trio.CancelScope | None = None) -> None:
+        with scope or trio.CancelScope():
+            self.answers.append(await self.scout.prove(method))
+
+
+async def test_a_client_that_leaves_does_not_leave_its_answer_to_the_next_one(autojump_clock: object) -> None:
+    async with trio.open_nursery() as nursery:
+        stage = Stage(nursery)
+        leaving = trio.CancelScope()
+        nursery.start_soon(stage.prove, QueueDeclare(queue="a"), leaving)
+        await wait_all_tasks_blocked()
+        leaving.cancel()
+        nursery.start_soon(stage.prove, QueueDelete(queue="b"))
+        await wait_all_tasks_blocked()
+        (broker,) = stage.brokers
+        broker.write(1, QueueDeclareOk("a", 0, 0))
+        await wait_all_tasks_blocked()
+        broker.write(1, QueueDeleteOk(0))
+        await wait_all_tasks_blocked()
+        assert stage.answers[-1] == Answer(QueueDeleteOk(0))
+        assert stage.scout.verdict(QueueDeclare(queue="a").encode()) is Verdict.PROVEN
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_hard_error_is_that_of_its_author(autojump_clock: object) -> None:
+    close = ConnectionClose(541, "INTERNAL_ERROR", 50, 10)
+    async with trio.open_nursery() as nursery:
+        stage = Stage(nursery)
+        nursery.start_soon(stage.prove, QueueDeclare(queue="a"))
+        await wait_all_tasks_blocked()
+        nursery.start_soon(stage.prove, QueueDelete(queue="b"))
+        await wait_all_tasks_blocked()
+        stage.brokers[0].write(0, close)
+        await wait_all_tasks_blocked()
+        stage.brokers[1].write(1, QueueDeleteOk(0))
+        await wait_all_tasks_blocked()
+        assert stage.answers == [Answer(connection_close=close), Answer(QueueDeleteOk(0))]
+        assert stage.scout.verdict(QueueDeclare(queue="a").encode()) is Verdict.HARD
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_that_does_not_answer_is_given_up(autojump_clock: object) -> None:
+    async with trio.open_nursery() as nursery:
+        stage = Stage(nursery)
+        with pytest.raises(TransportBroken, match=r"has not answered queue.declare within 5 s"):
+            await stage.scout.prove(QueueDeclare(queue="a"))
+        await wait_all_tasks_blocked()
+        assert stage.brokers[0].is_closed
+        nursery.cancel_scope.cancel()
