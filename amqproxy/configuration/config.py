@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from amqproxy.configuration.login_config import LoginConfig
-from amqproxy.configuration.tls_config import ServerTLS
+from amqproxy.configuration.tls_config import CertificateLogin, ServerTLS
 from amqproxy.configuration.upstream_config import NamedUpstream, RouteConfig, UpstreamConfig
 from amqproxy.configuration.values import (
     Address,
@@ -361,8 +361,10 @@ class BrokerConfig(Strict, frozen=True):
     """The directory of the durable state; without it, all state is in memory."""
     definitions: str | None = None
     """A definitions.json to start with, as exported by RabbitMQ."""
-    certificate_login: Literal["distinguished_name", "common_name"] = "distinguished_name"
-    """The part of a client's certificate that names the user, for EXTERNAL: RabbitMQ's ssl_cert_login_from."""
+    certificate_login: CertificateLogin = "distinguished_name"
+    """The part of a client's certificate that names the user, for EXTERNAL: RabbitMQ's ssl_cert_login_from, or the
+    first alternative name of this kind, its ssl_cert_login_san_type.
+    """
     auth_mechanisms: (
         Annotated[tuple[Literal["PLAIN", "AMQPLAIN", "ANONYMOUS", "EXTERNAL"], ...], msgspec.Meta(min_length=1)] | None
     ) = None

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from amqproxy.configuration.tls_config import CertificateLogin
 from amqproxy.configuration.values import Count, Seconds, Strict
 
 
@@ -82,8 +83,10 @@ class LoginConfig(Strict, frozen=True):
     """Mechanisms that clients may choose; EXTERNAL is offered to clients with a certificate."""
     passwords_need_tls: bool = False
     """Whether clients without TLS are refused PLAIN and AMQPLAIN, which send the password as it is."""
-    certificate_login: Literal["common_name", "distinguished_name"] = "distinguished_name"
-    """The part of a client's certificate that names the user, for EXTERNAL: RabbitMQ's ssl_cert_login_from."""
+    certificate_login: CertificateLogin = "distinguished_name"
+    """The part of a client's certificate that names the user, for EXTERNAL: RabbitMQ's ssl_cert_login_from, or the
+    first alternative name of this kind, its ssl_cert_login_san_type.
+    """
     users_file: str = ""
     """A file with users, their passwords as argon2id hashes, and their logins to brokers; it is read again when it
     changes.

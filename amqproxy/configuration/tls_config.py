@@ -6,6 +6,12 @@ from typing import Literal, TypeVar
 
 from amqproxy.configuration.values import Strict
 
+CertificateLogin = Literal["common_name", "distinguished_name", "dns", "email", "ip", "uri"]
+"""The part of a client's certificate that names the user: of its subject, or its first alternative name of a kind.
+
+These are RabbitMQ's values for ssl_cert_login_from, and for ssl_cert_login_san_type with subject_alternative_name.
+"""
+
 
 class CertificateFiles(Strict, frozen=True):
     """A certificate and its key. Files are PEM."""

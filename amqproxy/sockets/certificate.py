@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 Naming = Callable[[Mapping[str, Any]], str | None]
@@ -65,8 +66,20 @@ _ONLY_COMMON_NAME = re.compile(r"CN=((?:[^\\,+]|\\.)*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\([0-9A-F]{2}|.)", re.DOTALL)
 
 
-NAMINGS: dict[str, Naming] = {"distinguished_name": distinguished_name, "common_name": common_name}
-"""By RabbitMQ's values for ssl_cert_login_from."""
+def _first(kind: str, certificate: Mapping[str, Any]) -> str | None:
+    """Return the first alternative name of a kind, as Python calls it."""
+    return next((value for found, value in certificate.get("subjectAltName", ()) if found == kind), None)
+
+
+NAMINGS: dict[str, Naming] = {
+    "distinguished_name": distinguished_name,
+    "common_name": common_name,
+    "dns": partial(_first, "DNS"),
+    "email": partial(_first, "email"),
+    "ip": partial(_first, "IP Address"),
+    "uri": partial(_first, "URI"),
+}
+"""By RabbitMQ's values for ssl_cert_login_from, or for ssl_cert_login_san_type."""
 
 
 def _attribute(name: tuple[str, str]) -> str:

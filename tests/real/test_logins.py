@@ -105,17 +105,19 @@ def test_the_virtual_host_is_the_brokers_to_refuse(logging_in: Proxy) -> None:
         connect(logging_in.port, "guest", "guest", virtual_host="nowhere")
 
 
+@pytest.mark.parametrize("naming", ["common_name", "dns"])
 def test_a_certificate_stands_for_a_user_of_the_broker(
-    start_proxy: StartProxy, rabbitmq: RabbitMQ, directory: Path, tmp_path: Path
+    naming: str, start_proxy: StartProxy, rabbitmq: RabbitMQ, directory: Path, tmp_path: Path
 ) -> None:
     authority = rabbitmq.authority
     files = {name: tmp_path / f"{name}.pem" for name in ("authority", "server", "sensor", "other")}
     authority.cert_pem.write_to_path(files["authority"])
     authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(files["server"])
-    for name, common_name in (("sensor", "sensor-7"), ("other", "sensor-8")):
-        issued = authority.issue_cert(f"{name}@example.com", common_name=common_name)
+    for name, user in (("sensor", "sensor-7"), ("other", "sensor-8")):
+        names = (f"{name}@example.com", user) if naming == "common_name" else (user, name)
+        issued = authority.issue_cert(names[0], common_name=names[1])
         issued.private_key_and_cert_chain_pem.write_to_path(files[name])
-    config = config_of(directory, mechanisms=["EXTERNAL"], certificate_login="common_name")
+    config = config_of(directory, mechanisms=["EXTERNAL"], certificate_login=naming)
     server = str(files["server"])
     config["listen"][0]["tls"] = {"certificate": server, "key": server, "client_ca": str(files["authority"])}
     proxy = start_proxy(rabbitmq.port, **config)

@@ -1,8 +1,11 @@
 """The user that a certificate names; the expected values are those of RabbitMQ 3.10's rabbit_cert_info."""
 
+from typing import get_args
+
 import pytest
 
-from amqproxy.sockets.certificate import common_name, common_name_in, distinguished_name
+from amqproxy.configuration.tls_config import CertificateLogin
+from amqproxy.sockets.certificate import NAMINGS, common_name, common_name_in, distinguished_name
 
 Subject = tuple[tuple[tuple[str, str], ...], ...]
 
@@ -65,3 +68,32 @@ def test_a_common_name_can_be_read_from_a_subject_that_has_nothing_else(name: st
 @pytest.mark.parametrize("subject", ["", "CN=orders,O=acme", "O=acme", "CN=a+UID=b"])
 def test_other_subjects_have_no_single_common_name(subject: str) -> None:
     assert common_name_in(subject) == ""
+
+
+NAMES = (
+    ("DNS", "sensor-7.example"),
+    ("DNS", "second.example"),
+    ("URI", "spiffe://acme/sensor-7"),
+    ("email", "sensor-7@example.com"),
+    ("IP Address", "10.0.0.7"),
+)
+
+
+@pytest.mark.parametrize(
+    ("naming", "user"),
+    [
+        ("dns", "sensor-7.example"),
+        ("uri", "spiffe://acme/sensor-7"),
+        ("email", "sensor-7@example.com"),
+        ("ip", "10.0.0.7"),
+    ],
+)
+def test_the_first_alternative_name_of_a_kind(naming: str, user: str) -> None:
+    assert NAMINGS[naming]({"subject": one_each((CN, "sensor")), "subjectAltName": NAMES}) == user
+    others = tuple(each for each in NAMES if each[1] not in (user, "second.example"))
+    assert NAMINGS[naming]({"subject": one_each((CN, "sensor")), "subjectAltName": others}) is None
+    assert NAMINGS[naming]({}) is None
+
+
+def test_each_part_of_the_configuration_is_known() -> None:
+    assert set(NAMINGS) == set(get_args(CertificateLogin))

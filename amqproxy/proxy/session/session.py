@@ -417,11 +417,15 @@ class Session(SessionView):
         )
 
     def _certificate_name(self, check: LoginCheck) -> str:
-        """Return the user in the client's certificate; behind a balancer that ends TLS, what its PROXY header says."""
+        """Return the user in the client's certificate; behind a balancer that ends TLS, what its PROXY header says.
+
+        Such a header has the subject, and no alternative names.
+        """
         tls = self.client_transport.tls
         if tls is None:
             subject = self.known.tls_subject
-            return common_name_in(subject) if check.certificate_login == "common_name" else subject
+            names = {"common_name": common_name_in(subject), "distinguished_name": subject}
+            return names.get(check.certificate_login, "")
         return NAMINGS[check.certificate_login](tls.getpeercert() or {}) or ""
 
     async def _relay(self, received: bytes = b"", answer: bytes = b"") -> None:
