@@ -3,7 +3,8 @@
 A `Request` (`request`) is one line of JSON, and so is each response; `docs/control.md` describes them. The
 `RequestHandler` (`request_handler`) answers requests from the proxy's sessions and rules: `numbered` finds these,
 `session_control` closes and pauses them, `RuleControl` (`rule_control`) replaces rules. In a broker that runs by itself
-it is a `BrokerRequestHandler` (`broker_request_handler`), which lists `broker_entries`. A command that a `hold` rule is
+it is a `BrokerRequestHandler` (`broker_request_handler`), which lists `broker_entries`, and by `management` and
+`changes` has a management API. A command that a `hold` rule is
 holding is shown as a `HeldCommand` (`held_commands`); it can be released as it is, dropped, refused, or released after
 a `MessagePatch` (`message_patch`). A client may follow the relayed traffic by a `Subscription` (`subscription`): to
 records (`record_subscription`), or to packets (`packet_subscription`), and to the findings that a `FindingWatch`

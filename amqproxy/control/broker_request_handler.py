@@ -28,6 +28,7 @@ from amqproxy.control.request import (
     PROXY_REQUESTS,
     REQUESTS,
     AnyRequest,
+    ChangeBroker,
     CloseSession,
     Hello,
     ListBrokerConnections,
@@ -98,6 +99,8 @@ class BrokerRequestHandler:
                 return {"rules": 0, "restart": []}
             case StartRecording() | StopRecording() | ShowRecording():
                 return await self._recording.answer(request)
+            case ChangeBroker():
+                return await self._management.change(request)
             case _:
                 return self.answer(request)
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 
 from amqproxy.configuration.config_file import explained
+from amqproxy.control.changes.any_change import AnyChange
 from amqproxy.control.message_patch import MessagePatch
 from amqproxy.control.request_error import RequestError
 from amqproxy.moving.move_job import MovedQueue
@@ -441,6 +442,13 @@ class ListBrokerObjects(Request, frozen=True, tag="broker-objects"):
     name: str | None = None
 
 
+class ChangeBroker(Request, frozen=True, tag="broker-change"):
+    """Make a change on behalf of a user, within the user's permissions; the response comes once it is on disk."""
+
+    user: str
+    change: AnyChange
+
+
 AnyRequest = (
     Hello
     | ListConnections
@@ -487,6 +495,7 @@ AnyRequest = (
     | ShowBroker
     | LogInToBroker
     | ListBrokerObjects
+    | ChangeBroker
     | StartRecording
     | StopRecording
     | ShowRecording
@@ -505,7 +514,9 @@ BROKER_REQUESTS = frozenset(
 )
 """Names of the requests that only an integrated broker can answer."""
 
-MANAGEMENT_REQUESTS = frozenset(each.__struct_config__.tag for each in (ShowBroker, LogInToBroker, ListBrokerObjects))
+MANAGEMENT_REQUESTS = frozenset(
+    each.__struct_config__.tag for each in (ShowBroker, LogInToBroker, ListBrokerObjects, ChangeBroker)
+)
 """Names of the requests that only a broker by itself can answer."""
 
 SWITCH_REQUESTS = frozenset(

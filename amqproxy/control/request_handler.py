@@ -27,6 +27,7 @@ from amqproxy.control.request import (
     AnyRequest,
     BackSwitch,
     BeginSwitch,
+    ChangeBroker,
     CheckRules,
     CloseSession,
     CompareSwitch,
@@ -263,7 +264,7 @@ class RequestHandler:
                 return ListResponse(*self._broker_control.entries(request))
             case ListPools():
                 return ListResponse("pools", self._upstream_control().pools())
-            case ShowBroker() | LogInToBroker() | ListBrokerObjects():
+            case ShowBroker() | LogInToBroker() | ListBrokerObjects() | ChangeBroker():
                 raise RequestError("not-observable", "only a broker by itself has a management API")
             case ListUpstreams():
                 return ListResponse("upstreams", self._upstream_control().entries(self._now()))

@@ -19,8 +19,8 @@ from amqproxy.control import RequestError
 from amqproxy.management.access import Access, User, check_access
 from amqproxy.management.body import check_announced, read_body
 from amqproxy.management.broker_source import BrokerFacts, BrokerSource
-from amqproxy.management.call import Call
-from amqproxy.management.failure import Challenge, Failure, WrongPassword, not_found
+from amqproxy.management.call import Call, Done
+from amqproxy.management.failure import Challenge, Failure, WrongPassword, not_found, refusal
 from amqproxy.management.listing import Rows, list_query, listed, name_matcher, selected
 from amqproxy.management.login import Logins
 from amqproxy.management.route import Found, Routes
@@ -61,7 +61,7 @@ class ManagementApp:
             except Failure as failure:
                 await response.fail(failure)
             except RequestError as error:
-                await response.fail(Failure(503, "service_unavailable", str(error)))
+                await response.fail(refusal(error))
         if not response.has_begun:
             await response.fail(Failure(500, "internal_error", "this failed; the log of the broker has the reason"))
 
@@ -86,6 +86,7 @@ class ManagementApp:
             found.values,
             dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
             b"" if method == "GET" else await read_body(receive),
+            headers.get("x-reason") or "Closed via management plugin",
             user,
             self._broker,
             facts,
@@ -96,6 +97,8 @@ class ManagementApp:
             query = list_query(call.query, has_pages=answer.has_pages)
             is_chosen = name_matcher(query, refuses_patterns=not facts.is_4)
             await response.stream(listed(answer, query, is_chosen))
+        elif isinstance(answer, Done):
+            await response.done(answer)
         else:
             await response.json(selected(answer, call.query) if isinstance(answer, dict) else answer)
 
@@ -109,8 +112,8 @@ class ManagementApp:
         # As in RabbitMQ: the user's tags first, then whether the virtual host exists, then permissions in it.
         values = {name: found.values[name] for name in found.values if login.has_vhost or name != "vhost"}
         check_access(access, login.user, values, hides_vhosts=facts.is_4)
-        if not login.has_vhost and not (method == "PUT" and found.route.path == "vhosts/{vhost}"):
-            raise not_found()
+        if not login.has_vhost and not found.route.makes_vhost(method):
+            raise Failure(404, "not_found", "vhost_not_found") if method in ("PUT", "POST") else not_found()
         return login.user
 
 
@@ -137,6 +140,14 @@ class _Response:
 
     async def json(self, answer: Any, status: int = 200) -> None:
         await self._whole(status, msgspec.json.encode(answer), JSON)
+
+    async def done(self, done: Done) -> None:
+        headers = [] if done.location is None else [(b"location", done.location.encode())]
+        if done.status == HTTPStatus.NO_CONTENT:
+            await self._begin(done.status, *headers)
+            await self._send({"type": "http.response.body", "body": b""})
+        else:
+            await self._whole(done.status, b"", *headers)
 
     async def stream(self, chunks: AsyncIterator[bytes]) -> None:
         """Send a list; a short one with its length."""

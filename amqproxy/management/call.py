@@ -14,6 +14,27 @@ from amqproxy.management.settings import Settings
 
 Entry = dict[str, Any]
 
+ERLANG_LINE = 80
+
+
+class Done(NamedTuple):
+    """The answer to a change: created (201) or made (204), perhaps with the place of what was created."""
+
+    status: int = 204
+    location: str | None = None
+
+
+def put(answer: Entry) -> Done:
+    """Return the answer to PUT by that of the broker."""
+    return Done(201 if answer.get("new") else 204)
+
+
+def deleted(answer: Entry) -> Done:
+    """Return the answer to DELETE by that of the broker; `Failure` with 404 if there was nothing to delete."""
+    if not answer["found"]:
+        raise not_found()
+    return Done()
+
 
 class Call(NamedTuple):
     """A request by a user that may make it; `values` are the variable segments of its path."""
@@ -21,6 +42,7 @@ class Call(NamedTuple):
     values: Mapping[str, str]
     query: Mapping[str, str]
     body: bytes
+    reason: str
     user: User
     broker: BrokerSource
     facts: BrokerFacts
@@ -41,9 +63,41 @@ class Call(NamedTuple):
             raise not_found()
         return found
 
-    def json(self) -> Any:
-        """Return the decoded body; `Failure` with 400 if it is not JSON."""
+    async def change(self, change: str, **keys: Any) -> Entry:
+        """Have the broker make a change on behalf of the user; keys whose value is None are left out."""
+        given = {name: value for name, value in keys.items() if value is not None}
+        return await self.broker.ask("broker-change", user=self.user.name, change={"change": change, **given})
+
+    def json(self, fault: str = "not_json") -> Entry:
+        """Return the object in the body, empty without a body; `Failure` with 400 if there is no object."""
+        if not self.body:
+            return {}
         try:
-            return msgspec.json.decode(self.body)
+            return msgspec.json.decode(self.body, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise bad_request("Not a JSON") from None
+            raise bad_request(fault) from None
+
+    def required(self, *names: str) -> Entry:
+        """Return the object in the body; `Failure` with 400 that names the missing keys."""
+        body = self.json()
+        missing = [f"{{key_missing,{name}}}" for name in names if name not in body]
+        if missing:
+            line = f"[{','.join(missing)}]"
+            # Erlang breaks lines of 80 characters.
+            raise bad_request(line if len(line) < ERLANG_LINE else f"[{f',{chr(10)} '.join(missing)}]")
+        return body
+
+    def boolean(self, body: Entry, name: str, usual: bool) -> bool:
+        """Return a flag in the body, which may be a text as in RabbitMQ."""
+        value = body.get(name, usual)
+        found = {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
+        if not isinstance(found, bool):
+            raise bad_request(["not_boolean", value])
+        return found
+
+    def mapping(self, body: Entry, name: str) -> Entry:
+        """Return an object in the body, empty if it is missing; an empty list is RabbitMQ's other form of one."""
+        value = body.get(name) or {}
+        if not isinstance(value, dict):
+            raise bad_request(f"{name} is not an object")
+        return value

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from amqproxy.control import RequestError
+
 
 class Failure(Exception):
     """A request that is answered with an error; `keys` are further keys of the response."""
@@ -37,6 +39,19 @@ def not_found() -> Failure:
 def not_authorised(reason: str) -> Failure:
     """Return the error for a user that may not do this."""
     return Failure(401, "not_authorised", reason)
+
+
+def refusal(error: RequestError) -> Failure:
+    """Return the error for what the broker refuses, or for a broker that does not answer."""
+    match error.name:
+        case "denied":
+            return not_authorised("Access refused.")
+        case "not-found":
+            return Failure(404, "not_found", str(error))
+        case "invalid" | "malformed":
+            return bad_request(str(error))
+        case _:
+            return Failure(503, "service_unavailable", str(error))
 
 
 def bad_request(reason: Any) -> Failure:

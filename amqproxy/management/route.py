@@ -25,6 +25,10 @@ class Route(NamedTuple):
     until: tuple[int, int] = (99, 0)
     """The first RabbitMQ version without it."""
 
+    def makes_vhost(self, method: str) -> bool:
+        """Whether the method needs no existing virtual host: it creates one, or refuses in its own way."""
+        return method == "PUT" and self.path in ("vhosts/{vhost}", "permissions/{vhost}/{user}")
+
     def access_of(self, method: str) -> Access:
         """Return who may use a method of the path."""
         return self.access if method == "GET" or self.writes is None else self.writes

@@ -317,6 +317,33 @@ def test_its_management_api(tmp_path: Path) -> None:
     assert not child.is_running()
 
 
+def test_what_the_management_api_has_answered_survives_a_kill(tmp_path: Path) -> None:
+    options = ("--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"), "--management", "127.0.0.1:0")
+
+    def ask(process: subprocess.Popen[str], method: str, path: str, body: bytes = b"") -> int:
+        client = HTTPConnection("127.0.0.1", ports[process.pid], timeout=DEADLINE)
+        with closing(client):
+            client.request(method, f"/api/{path}", body, {"authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="})
+            return client.getresponse().status
+
+    ports: dict[int, int] = {}
+    for is_first in (True, False):
+        with start("broker", *options) as process:
+            line = until(process, "management")
+            ports[process.pid] = int(line.split("address=")[1].strip().rstrip("/").rpartition(":")[2])
+            until(process, "listening")
+            if is_first:
+                assert ask(process, "PUT", "vhosts/kept") == 201
+                assert ask(process, "PUT", "queues/kept/q", b"{}") == 201
+                assert ask(process, "PUT", "users/ann", b'{"password": "ann", "tags": "management"}') == 201
+                process.kill()
+            else:
+                assert ask(process, "GET", "queues/kept/q") == 200
+                assert ask(process, "GET", "users/ann") == 200
+                process.terminate()
+            process.communicate(timeout=DEADLINE)
+
+
 def test_what_a_broker_by_itself_cannot_record(amqproxy: Amqproxy, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("record: {directory: kept, when_full: wait}")
     code, _, err = amqproxy("broker", "--listen", "127.0.0.1:0", "--config", str(tmp_path / "c.yaml"))

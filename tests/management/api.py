@@ -59,6 +59,7 @@ class Api:
             sent["Authorization"] = "Basic " + b64encode(f"{user}:{password or user}".encode()).decode()
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
+        if body is not None:
             sent = {"Content-Type": "application/json"} | sent
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
         try:

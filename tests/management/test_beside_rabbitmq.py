@@ -13,6 +13,7 @@ import pytest
 
 from tests.cli.process import port_in, start, until
 from tests.management.api import Api, definitions
+from tests.management.changes import CHANGES, Change
 from tests.management.likeness import differences
 from tests.management.requests import REQUESTS, Asked
 from tests.real.ports import free_port
@@ -64,6 +65,12 @@ def own(directory: Path, minor: str, monkeypatch: pytest.MonkeyPatch) -> Iterato
         process.communicate(timeout=PATIENCE)
 
 
+@pytest.fixture(scope="module")
+def changed(pair: Pair) -> Pair:
+    """The pair, whose changes begin: its other tests are done."""
+    return pair
+
+
 @pytest.fixture(scope="module", params=["3.10", "4.3"])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     minor = request.param
@@ -98,4 +105,15 @@ def test_an_answer_is_rabbitmqs(pair: Pair, asked: Asked) -> None:
     if theirs.status == 500:
         pytest.skip("RabbitMQ itself fails")
     found = differences(theirs, ours, asked.path)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=[f"{number}-{each}" for number, each in enumerate(CHANGES)])
+def test_a_change_is_rabbitmqs(changed: Pair, change: Change) -> None:
+    """The changes are made in their order; each answer is compared, and the ones that read show what was changed."""
+    theirs, ours = (api.ask(change.method, change.path, change.body, user=change.user) for api in changed)
+    if change.has_own_text:
+        assert theirs.status == ours.status == 400
+        return
+    found = differences(theirs, ours, change.path) if theirs.status != 500 else []
     assert not found, "\n".join(found)

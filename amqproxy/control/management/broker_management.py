@@ -9,12 +9,18 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any, NamedTuple
 
+import trio
+
 from amqproxy.broker.access.users import LoginRefused
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.machine_resources import disk_free, memory_in_use, open_files
 from amqproxy.broker.server.served_connection import ServedConnection
+from amqproxy.broker.storage.journal import Journal
+from amqproxy.control.changes.actor import Actor
+from amqproxy.control.changes.any_change import applied
 from amqproxy.control.management.objects import KINDS, Selection
-from amqproxy.control.request import ListBrokerObjects, LogInToBroker
+from amqproxy.control.request import ChangeBroker, ListBrokerObjects, LogInToBroker
 from amqproxy.control.request_error import RequestError
 
 Entry = dict[str, Any]
@@ -92,6 +98,35 @@ class BrokerManagement:
             "has_vhost": has_vhost,
         }
 
+    async def change(self, request: ChangeBroker) -> Entry:
+        """Make a change, and return the response once it is on disk, if the broker has one.
+
+        `RequestError` if the user is gone, or the change is refused.
+        """
+        user = self._broker.users.get(request.user)
+        if user is None:
+            raise RequestError("no-user", f"there is no user {request.user!r}")
+        self._broker.work.quantum.begin()
+        answer = applied(request.change, Actor(self._broker, user, current_time()))
+        if self._broker.storage is not None:
+            await _kept(self._broker.storage.journal)
+        return answer
+
     def objects(self, request: ListBrokerObjects) -> Iterator[Entry | None]:
         """Yield the entries of the chosen objects."""
         return KINDS[request.kind](Selection(self._broker, self._served, request.vhost, request.name))
+
+
+async def _kept(journal: Journal) -> None:
+    """Wait until all changes so far are on disk; `RequestError` if they cannot be written, which is tried again."""
+    is_over = trio.Event()
+    faults: list[str] = []
+
+    def give_up(reason: str) -> None:
+        faults.append(reason)
+        is_over.set()
+
+    journal.when_committed(is_over.set, given_up=give_up)
+    await is_over.wait()
+    if faults:
+        raise RequestError("not-kept", f"the change is made, but not on disk: {faults[0]}")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
-from urllib.parse import quote
-from zlib import crc32
 
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions import definitions_json
@@ -17,6 +14,7 @@ from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.stream import StreamQueue
 from amqproxy.broker.server.served_connection import ServedConnection
 from amqproxy.broker.vhost import VirtualHost
+from amqproxy.control.changes.binding_key import properties_key
 from amqproxy.control.management.served_entries import channel_entries, connection_entries, consumer_entries
 
 Entry = dict[str, Any]
@@ -255,18 +253,6 @@ def binding_entry(vhost: VirtualHost, source: Exchange, binding: Binding) -> Ent
         "properties_key": properties_key(binding.routing_key, binding.arguments.octets if binding.arguments else b""),
         "exclusive": isinstance(destination, Queue) and destination.exclusive_to is not None,
     }
-
-
-def properties_key(routing_key: str, arguments: bytes) -> str:
-    """Return the name of a binding among those of its source and destination, from its encoded arguments.
-
-    It has the form of RabbitMQ's: the routing key, a tilde, and a hash of the arguments if there are any. RabbitMQ's
-    hash is Erlang's `phash2`, so that clients cannot compute it either, and take the key from the list.
-    """
-    key = quote(routing_key.encode("utf-8", "surrogateescape"), safe="")
-    if not arguments:
-        return key or "~"
-    return f"{key}~{urlsafe_b64encode(crc32(arguments).to_bytes(4)).decode().rstrip('=')}"
 
 
 def _policy_entry(vhost: VirtualHost, policy: Policy) -> Entry:

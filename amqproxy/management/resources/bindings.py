@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from urllib.parse import quote
 
-from amqproxy.management.call import Call, Entry
+from amqproxy.management.call import Call, Done, Entry, deleted
 from amqproxy.management.failure import not_found
 from amqproxy.management.listing import Rows
 from amqproxy.management.resources.exchanges import exchange_name
@@ -60,13 +61,8 @@ async def binding(call: Call) -> Entry:
 
 async def _ends(call: Call) -> tuple[str, str, str]:
     """Return source, kind of destination and destination of a path; `Failure` with 404 if either is missing."""
-    kind = DESTINATIONS.get(call.values["kind"])
-    if kind is None:
-        raise not_found()
-    source, destination = exchange_name(call.values["source"]), call.values["destination"]
-    if kind == "exchange":
-        destination = exchange_name(destination)
-    vhost = call.values["vhost"]
+    ends = _named_ends(call)
+    vhost, source, kind, destination = (ends[each] for each in ("vhost", "source", "destination_type", "destination"))
     await call.one("exchanges", source, vhost)
     await call.one("queues" if kind == "queue" else "exchanges", destination, vhost)
     return source, kind, destination
@@ -76,3 +72,29 @@ async def _rows(call: Call, kind: str, name: str | None = None) -> AsyncIterator
     async for each in call.broker.objects(kind, call.values.get("vhost"), name):
         if call.sees(each["vhost"]):
             yield {key: value for key, value in each.items() if key != "exclusive"}
+
+
+async def bind(call: Call) -> Done:
+    """Add a binding, and return its place."""
+    body, ends = call.json(), _named_ends(call)
+    answer = await call.change(
+        "bind", routing_key=body.get("routing_key", ""), arguments=call.mapping(body, "arguments"), **ends
+    )
+    key = quote(answer["properties_key"], safe="~")
+    return Done(201, f"{quote(call.values['destination'], safe='')}/{key}")
+
+
+async def unbind(call: Call) -> Done:
+    return deleted(await call.change("unbind", properties_key=call.values["properties"], **_named_ends(call)))
+
+
+def _named_ends(call: Call) -> Entry:
+    kind = DESTINATIONS.get(call.values["kind"])
+    if kind is None:
+        raise not_found()
+    return {
+        "vhost": call.values["vhost"],
+        "source": exchange_name(call.values["source"]),
+        "destination_type": kind,
+        "destination": call.values["destination"] if kind == "queue" else exchange_name(call.values["destination"]),
+    }

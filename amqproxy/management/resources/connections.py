@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from amqproxy.configuration.values import split_address
-from amqproxy.management.call import Call, Entry
+from amqproxy.management.call import Call, Done, Entry
 from amqproxy.management.failure import not_authorised, not_found
 from amqproxy.management.listing import Rows
 
@@ -109,3 +109,18 @@ def connection_row(call: Call, entry: Entry) -> Entry:
     if call.facts.is_4:
         row["peer_cert_serial_number"] = None
     return row
+
+
+async def close_connection(call: Call) -> Done:
+    """Close a connection; the header X-Reason is the reply text."""
+    entry = await found_connection(call)
+    await call.broker.ask("close", session=entry["session"], text=call.reason)
+    return Done()
+
+
+async def close_of_user(call: Call) -> Done:
+    """Close all connections of one user."""
+    found = [each async for each in call.broker.objects("connections") if each["user"] == call.values["user"]]
+    for each in found:
+        await call.broker.ask("close", session=each["session"], text=call.reason)
+    return Done()

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Sequence
 
-from amqproxy.management.call import Call, Entry
+from amqproxy.control import RequestError
+from amqproxy.management.call import Call, Done, Entry
+from amqproxy.management.failure import bad_request
 from amqproxy.management.resources.overview import cluster_name
+
+SECTIONS = (
+    *("users", "vhosts", "permissions", "topic_permissions", "parameters", "global_parameters", "policies"),
+    *("queues", "exchanges", "bindings"),
+)
+"""Sections of definitions in the order of their import: each may need those before it."""
+
+PART = 50
+"""Entries that are imported at a time."""
+
+MISSING_VHOST = re.compile(r"virtual host '(.*)' does not exist")
 
 ARGUMENTS = ("durable", "auto_delete", "arguments")
 
@@ -104,3 +118,26 @@ async def _bindings(call: Call, names: Sequence[str]) -> AsyncIterator[Entry]:
     async for each in call.broker.objects("bindings", call.values.get("vhost")):
         if each["source"] and not each["exclusive"]:
             yield {name: each[name] for name in keys}
+
+
+async def import_definitions(call: Call) -> Done:
+    """Create the objects of a definitions.json, in parts, between which the broker serves its clients."""
+    vhost = call.values.get("vhost")
+    found = call.json("failed_to_parse_json")
+    for section in SECTIONS:
+        entries = found.get(section) or []
+        if not isinstance(entries, list):
+            raise bad_request(f"{section}: not a list")
+        for first in range(0, len(entries), PART):
+            part = {section: entries[first : first + PART]}
+            try:
+                await call.change("import", definitions=part, vhost=vhost)
+            except RequestError as error:
+                missing = MISSING_VHOST.search(str(error))
+                if error.name != "invalid" or missing is None:
+                    raise
+                if not call.facts.is_4:
+                    raise bad_request(["no_such_vhost", missing[1]]) from None
+                text = f'Please create virtual host "{missing[1]}" prior to importing definitions.'
+                raise bad_request(text) from None
+    return Done()

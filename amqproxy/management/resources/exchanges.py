@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from amqproxy.management.call import Call, Entry
+from amqproxy.management.call import Call, Done, Entry, deleted, put
+from amqproxy.management.failure import bad_request
 from amqproxy.management.listing import Rows
 
 DEFAULT = "amq.default"
@@ -37,3 +38,27 @@ def exchange_row(entry: Entry) -> Entry:
     policy = entry["policy"]
     row = {name: value for name, value in entry.items() if name != "policy"}
     return row if policy is None else row | {"policy": policy}
+
+
+async def put_exchange(call: Call) -> Done:
+    """Declare an exchange."""
+    body = call.json()
+    flags = {"durable": True, "auto_delete": False, "internal": False}
+    type_ = body.get("type", "direct")
+    if not call.facts.is_4 and type_ not in call.facts["exchange_types"]:
+        raise bad_request(f"invalid exchange type '{type_}'")
+    return put(
+        await call.change(
+            "declare-exchange",
+            vhost=call.values["vhost"],
+            name=exchange_name(call.values["name"]),
+            type=type_,
+            arguments=call.mapping(body, "arguments"),
+            **{name: call.boolean(body, name, usual) for name, usual in flags.items()},
+        )
+    )
+
+
+async def delete_exchange(call: Call) -> Done:
+    name, if_unused = exchange_name(call.values["name"]), call.flag("if-unused")
+    return deleted(await call.change("delete-exchange", vhost=call.values["vhost"], name=name, if_unused=if_unused))

@@ -22,6 +22,9 @@ PROTOCOLS = {"amqp091": "amqp", "amqp0.9.1": "amqp", "amqp": "amqp", "amqps": "a
 
 DAY = 86_400.0
 
+ALIVENESS = "aliveness-test"
+"""Queue of the aliveness test, which stays there as in RabbitMQ."""
+
 
 def failed(reason: str, **keys: Any) -> Failure:
     """Return the response of a check that failed."""
@@ -40,6 +43,16 @@ async def connection_limit(call: Call) -> Entry:
     limit, current = call.facts["most_connections"], call.facts["connections"]
     if limit is not None and current >= limit:
         raise failed("node connection limit is reached", limit=limit, connections=current)
+    return OK
+
+
+async def aliveness(call: Call) -> Entry:
+    """Check that a message passes through the virtual host; RabbitMQ 4 checks only that it answers."""
+    if not call.facts.is_4:
+        place = {"vhost": call.values["vhost"]}
+        await call.change("declare-queue", name=ALIVENESS, durable=False, **place)
+        await call.change("publish", exchange="", routing_key=ALIVENESS, body="", **place)
+        await call.change("get", queue=ALIVENESS, count=1, outcome="ack", **place)
     return OK
 
 

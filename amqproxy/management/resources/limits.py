@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
-from amqproxy.management.call import Call, Entry
+from amqproxy.control import RequestError
+from amqproxy.management.call import Call, Done, Entry
+from amqproxy.management.failure import bad_request
 from amqproxy.management.listing import Rows
+
+VHOST_LIMITS = ("max-connections", "max-queues")
+USER_LIMITS = ("max-connections", "max-channels")
 
 
 async def vhost_limits(call: Call) -> Rows:
@@ -31,3 +37,45 @@ async def user_limits(call: Call) -> Rows:
                 yield {"user": each["name"], "value": each["limits"]}
 
     return Rows(rows(), ("user",))
+
+
+async def put_vhost_limit(call: Call) -> Done:
+    """Set a limit of a virtual host."""
+    value = call.required("value")["value"]
+    fault = _fault(call.values["name"], value, VHOST_LIMITS, "limits")
+    if fault is not None:
+        raise bad_request(f"Validation failed\n\n{fault}\n")
+    await call.change("put-vhost-limit", vhost=call.values["vhost"], name=call.values["name"], value=value)
+    return Done()
+
+
+async def delete_vhost_limit(call: Call) -> Done:
+    await call.change("put-vhost-limit", vhost=call.values["vhost"], name=call.values["name"])
+    return Done()
+
+
+async def put_user_limit(call: Call) -> Done:
+    """Set a limit of a user."""
+    user, value = call.values["user"], call.required("value")["value"]
+    fault = _fault(call.values["name"], value, USER_LIMITS, "user-limits")
+    if fault is not None:
+        raise bad_request(fault)
+    try:
+        await call.change("put-user-limit", user=user, name=call.values["name"], value=value)
+    except RequestError as error:
+        raise bad_request(["no_such_user", user]) if error.name == "no-user" else error from None
+    return Done()
+
+
+async def delete_user_limit(call: Call) -> Done:
+    await call.one("users", call.values["user"])
+    await call.change("put-user-limit", user=call.values["user"], name=call.values["name"])
+    return Done()
+
+
+def _fault(name: str, value: Any, known: tuple[str, ...], noun: str) -> str | None:
+    """Return RabbitMQ's text about a limit that is not valid."""
+    shown = f'<<"{value}">>' if isinstance(value, str) else value
+    if name not in known:
+        return f'Unrecognised terms [{{<<"{name}">>,{shown}}}] in {noun}'
+    return None if type(value) is int else f"{name} should be a number, actually was {shown}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from amqproxy.management.call import Call, Entry
-from amqproxy.management.failure import not_found
+from amqproxy.control import RequestError
+from amqproxy.management.call import Call, Done, Entry, deleted, put
+from amqproxy.management.failure import bad_request, not_found
 from amqproxy.management.listing import Rows
 
 
@@ -48,3 +49,34 @@ async def topic_permissions(call: Call) -> Any:
     if not found:
         raise not_found()
     return found
+
+
+async def put_permission(call: Call) -> Done:
+    """Set a user's permissions in a virtual host."""
+    body = call.required("configure", "write", "read")
+    patterns = {name: body[name] for name in ("configure", "write", "read")}
+    return await _put(call, "put-permission", patterns)
+
+
+async def put_topic_permission(call: Call) -> Done:
+    """Set a user's permissions for the routing keys of one topic exchange."""
+    body = call.required("exchange", "write", "read")
+    return await _put(call, "put-topic-permission", {name: body[name] for name in ("exchange", "write", "read")})
+
+
+async def _put(call: Call, change: str, patterns: Entry) -> Done:
+    try:
+        return put(await call.change(change, vhost=call.values["vhost"], user=call.values["user"], **patterns))
+    except RequestError as error:
+        if error.name in ("no-user", "no-vhost"):
+            raise bad_request("vhost_or_user_not_found") from None
+        raise
+
+
+async def delete_permission(call: Call) -> Done:
+    return deleted(await call.change("delete-permission", vhost=call.values["vhost"], user=call.values["user"]))
+
+
+async def delete_topic_permissions(call: Call) -> Done:
+    """Remove a user's permissions for all topic exchanges of a virtual host."""
+    return deleted(await call.change("delete-topic-permissions", vhost=call.values["vhost"], user=call.values["user"]))

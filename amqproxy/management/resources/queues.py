@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from amqproxy.management.broker_source import BrokerFacts
-from amqproxy.management.call import Call, Entry
+from amqproxy.management.call import Call, Done, Entry, deleted, put
 from amqproxy.management.listing import Rows
 from amqproxy.management.resources.connections import ends
 from amqproxy.management.resources.consumers import consumer_details
@@ -134,3 +134,29 @@ def owner_details(connection: str) -> Entry:
     """Return the connection that owns an exclusive queue."""
     addresses: dict[str, Any] = ends(connection)
     return {"name": connection, "peer_host": addresses["peer_host"], "peer_port": addresses["peer_port"]}
+
+
+async def put_queue(call: Call) -> Done:
+    """Declare a queue."""
+    body = call.json()
+    return put(
+        await call.change(
+            "declare-queue",
+            vhost=call.values["vhost"],
+            name=call.values["name"],
+            durable=call.boolean(body, "durable", True),
+            auto_delete=call.boolean(body, "auto_delete", False),
+            arguments=call.mapping(body, "arguments"),
+        )
+    )
+
+
+async def delete_queue(call: Call) -> Done:
+    conditions = {"if_unused": call.flag("if-unused"), "if_empty": call.flag("if-empty")}
+    return deleted(
+        await call.change("delete-queue", vhost=call.values["vhost"], name=call.values["name"], **conditions)
+    )
+
+
+async def purge(call: Call) -> Done:
+    return deleted(await call.change("purge-queue", vhost=call.values["vhost"], name=call.values["name"]))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import AsyncIterator
 
-from amqproxy.management.call import Call, Entry
+from amqproxy.management.call import Call, Done, Entry, deleted, put
+from amqproxy.management.failure import bad_request
 from amqproxy.management.listing import Rows
+from amqproxy.management.resources.vhosts import tag_names
 
 
 async def users(call: Call) -> Rows:
@@ -26,3 +29,40 @@ async def without_permissions(call: Call) -> Rows:
                 yield each
 
     return Rows(rows(), ("name",))
+
+
+async def put_user(call: Call) -> Done:
+    """Create a user, or change its password and its tags."""
+    body = call.json()
+    if "tags" not in body:
+        raise bad_request("tags_not_present")
+    password, hashed = body.get("password"), body.get("password_hash", "")
+    if not isinstance(hashed, str) or not isinstance(password, str | None):
+        raise bad_request("password and password_hash are texts")
+    try:
+        b64decode(hashed, validate=True)
+    except ValueError:
+        raise bad_request(["not_base64", hashed]) from None
+    return put(
+        await call.change(
+            "put-user",
+            name=call.values["user"],
+            tags=tag_names(body["tags"]),
+            password=password,
+            password_hash=hashed,
+            hashing_algorithm=body.get("hashing_algorithm"),
+        )
+    )
+
+
+async def delete_user(call: Call) -> Done:
+    return deleted(await call.change("delete-user", name=call.values["user"]))
+
+
+async def bulk_delete(call: Call) -> Done:
+    """Delete several users; RabbitMQ 3.10 refuses a list with one that does not exist, after those before it."""
+    for name in call.required("users")["users"]:
+        answer = await call.change("delete-user", name=name)
+        if not answer["found"] and not call.facts.is_4:
+            raise bad_request(["no_such_user", name])
+    return Done()

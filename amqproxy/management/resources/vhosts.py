@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
-from amqproxy.management.call import Call, Entry
+from amqproxy.management.call import Call, Done, Entry, deleted, put
+from amqproxy.management.failure import bad_request
 from amqproxy.management.listing import Rows
 
 
@@ -50,3 +52,31 @@ def vhost_row(call: Call, entry: Entry) -> Entry:
             "messages_unacknowledged": entry["unacked"],
         }
     return row
+
+
+async def put_vhost(call: Call) -> Done:
+    """Create a virtual host, or describe it anew."""
+    body = call.json()
+    tags = body.get("tags")
+    return put(
+        await call.change(
+            "put-vhost",
+            name=call.values["vhost"],
+            description=body.get("description"),
+            tags=None if tags is None else tag_names(tags),
+            tracing=call.boolean(body, "tracing", False) if "tracing" in body else None,
+            default_queue_type=body.get("default_queue_type"),
+        )
+    )
+
+
+async def delete_vhost(call: Call) -> Done:
+    return deleted(await call.change("delete-vhost", name=call.values["vhost"]))
+
+
+def tag_names(tags: Any) -> list[str]:
+    """Return tags, which may be a text with commas, as names."""
+    names = tags.split(",") if isinstance(tags, str) else tags
+    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+        raise bad_request("tags are neither a text nor a list of texts")
+    return [each.strip() for each in names if each.strip()]

@@ -8,7 +8,7 @@ import pytest
 
 from amqproxy.amqp091.methods import BasicConsume
 from amqproxy.broker.definitions import definitions_json
-from amqproxy.control.management.objects import COUNTED, KINDS, Selection, properties_key
+from amqproxy.control.management.objects import COUNTED, KINDS, Selection
 from amqproxy.control.request import ObjectKind
 from tests.control.served import Serving
 
@@ -136,11 +136,3 @@ def test_who_has_not_opened_is_not_listed() -> None:
     chosen = Selection(serving.broker, serving.served)
     for kind in ("connections", "channels", "consumers"):
         assert [each for each in KINDS[kind](chosen) if each is not None] == []
-
-
-def test_the_key_of_a_binding_has_the_form_of_rabbitmqs() -> None:
-    assert properties_key("", b"") == "~"
-    assert properties_key("a.b", b"") == "a.b"
-    assert properties_key("a.*", b"") == "a.%2A"
-    assert properties_key("", b"x") != properties_key("", b"y")
-    assert len(properties_key("k", b"x")) == len("k~DJ-ruQ")

@@ -1,0 +1,139 @@
+"""Messages that the management API publishes, and gets from queues."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from amqproxy.amqp091.errors import AccessRefused
+from amqproxy.amqp091.properties import Properties
+from amqproxy.broker.access.permissions import READ, WRITE
+from amqproxy.broker.amqp091 import publish_checks
+from amqproxy.broker.definitions.definitions_json import arguments_of, definition_value
+from amqproxy.broker.message import Message
+from amqproxy.broker.queues.consumer import QueueEntry
+from amqproxy.broker.queues.paged_bodies import whole
+from amqproxy.broker.queues.paged_messages import UNREADABLE
+from amqproxy.control.changes.access_changes import Answer, Change
+from amqproxy.control.changes.actor import Actor
+from amqproxy.control.request_error import RequestError
+
+MOST_GOT = 1000
+"""Most messages that one request gets."""
+
+MOST_GOT_BYTES = 8 * 1024 * 1024
+"""Bytes of bodies after which no further message is got."""
+
+
+class Publish(Change, frozen=True, tag="publish"):
+    """Publish a message whose `body` is in base64."""
+
+    vhost: str
+    exchange: str
+    routing_key: str
+    body: str
+    properties: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    def apply(self, actor: Actor) -> Answer:
+        vhost = actor.vhost(self.vhost)
+        actor.check(vhost, WRITE, "exchange", self.exchange)
+        exchange = vhost.exchange(self.exchange)
+        if exchange.internal:
+            raise AccessRefused(f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'")
+        properties = publish_checks.checked(_properties(self.properties), actor.user, vhost.profile)
+        more_keys = () if properties.headers is None else publish_checks.more_keys(properties.headers)
+        if more_keys:
+            properties = publish_checks.without_bcc(properties)
+        for key in (self.routing_key, *more_keys):
+            exchange.check_topic(actor.user, vhost.name, WRITE, key)
+        body = b64decode(self.body)
+        if len(body) > actor.broker.max_message_size:
+            raise RequestError("invalid", f"a message has {actor.broker.max_message_size} bytes at most")
+        message = Message.made(self.exchange, self.routing_key, properties, body, more_keys)
+        queues = vhost.router.route(exchange, message, actor.now).queues
+        for queue in queues:
+            queue.publish(message, actor.now)
+        return {"routed": bool(queues)}
+
+
+def _properties(given: dict[str, Any]) -> Properties:
+    known = {name: value for name, value in given.items() if name in Properties.__struct_fields__}
+    headers = known.pop("headers", None)
+    try:
+        found = msgspec.convert(known, _Scalars)
+    except msgspec.ValidationError as error:
+        raise RequestError("invalid", f"invalid properties: {error}") from None
+    values = {name: value for name, value in msgspec.structs.asdict(found).items() if value is not None}
+    return Properties(**values, headers=None if headers is None else arguments_of(headers))
+
+
+ShortText = Annotated[str, msgspec.Meta(max_length=255)]
+Byte = Annotated[int, msgspec.Meta(ge=0, le=255)]
+
+
+class _Scalars(msgspec.Struct):
+    """Properties but for the headers."""
+
+    content_type: ShortText | None = None
+    content_encoding: ShortText | None = None
+    delivery_mode: Byte | None = None
+    priority: Byte | None = None
+    correlation_id: ShortText | None = None
+    reply_to: ShortText | None = None
+    expiration: ShortText | None = None
+    message_id: ShortText | None = None
+    timestamp: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
+    type: ShortText | None = None
+    user_id: ShortText | None = None
+    app_id: ShortText | None = None
+    cluster_id: ShortText | None = None
+
+
+class Get(Change, frozen=True, tag="get"):
+    """Get messages from a queue as basic.get does, and settle them all: each with its body in base64.
+
+    `outcome` is `ack`, `reject` or `requeue`.
+    """
+
+    vhost: str
+    queue: str
+    count: Annotated[int, msgspec.Meta(ge=0)]
+    outcome: Literal["ack", "reject", "requeue"]
+    truncate: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+    def apply(self, actor: Actor) -> Answer:
+        vhost = actor.vhost(self.vhost)
+        actor.check(vhost, READ, "queue", self.queue)
+        queue = vhost.queue(self.queue)
+        held: list[QueueEntry] = []
+        shown: list[Answer] = []
+        size = 0
+        try:
+            while len(held) < min(self.count, MOST_GOT) and size < MOST_GOT_BYTES:
+                entry = queue.get(actor.now)
+                if entry is None:
+                    break
+                queue.hold(entry, None)
+                held.append(entry)
+                shown.append(self._shown(entry, queue.message_count))
+                size += len(shown[-1]["body"])
+        except UNREADABLE as error:
+            raise RequestError("invalid", f"a message cannot be read from the disk: {error}") from None
+        finally:
+            # As after an answer to a client: what could not be read is put back too.
+            {"ack": queue.ack, "reject": queue.reject, "requeue": queue.requeue}[self.outcome](held, actor.now)
+        return {"messages": shown}
+
+    def _shown(self, entry: QueueEntry, left: int) -> Answer:
+        message = whole(entry)
+        return {
+            "body": b64encode(message.body[: self.truncate]).decode(),
+            "payload_bytes": len(message.body),
+            "redelivered": entry.is_redelivered,
+            "exchange": message.exchange,
+            "routing_key": message.routing_key,
+            "message_count": left,
+            "properties": definition_value(message.properties.present()),
+        }

@@ -1,0 +1,194 @@
+"""Changes of a broker on behalf of a user."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any, get_args
+
+import msgspec
+import pytest
+
+from amqproxy.broker.access.permissions import Permission
+from amqproxy.broker.access.users import User
+from amqproxy.control.changes.actor import Actor
+from amqproxy.control.changes.any_change import AnyChange, applied
+from amqproxy.control.changes.message_changes import MOST_GOT, MOST_GOT_BYTES
+from amqproxy.control.management.objects import KINDS, Selection
+from amqproxy.control.request_error import RequestError
+from tests.control.served import Serving
+
+NOW = 1000.0
+
+
+class Changing(Serving):
+    """A broker that guest changes, who may do everything, or ann, whose permissions are for names with an a."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        ann = User.with_password("ann", "ann")
+        ann.permit("/", Permission("^a", "^a", "^a"))
+        self.broker.add_user(ann)
+
+    def change(self, change: str, by: str = "guest", **keys: Any) -> dict[str, Any]:
+        made = msgspec.convert({"change": change, **keys}, AnyChange)
+        return applied(made, Actor(self.broker, self.broker.users[by], NOW))
+
+    def refusal(self, change: str, by: str = "guest", **keys: Any) -> str:
+        with pytest.raises(RequestError) as refused:
+            self.change(change, by, **keys)
+        return refused.value.name
+
+    def names(self, kind: str) -> list[str]:
+        found = KINDS[kind](Selection(self.broker, self.served))
+        return [each["name"] for each in found if each is not None]
+
+    def publish(self, *bodies: bytes, queue: str = "q") -> None:
+        for body in bodies:
+            keys = {"exchange": "", "routing_key": queue, "body": b64encode(body).decode()}
+            assert self.change("publish", vhost="/", **keys) == {"routed": True}
+
+    def get(self, count: int, outcome: str, **keys: Any) -> list[Any]:
+        found = self.change("get", vhost="/", queue="q", count=count, outcome=outcome, **keys)
+        return list(found["messages"])
+
+
+def test_virtual_hosts_users_and_permissions() -> None:
+    broker = Changing()
+    assert broker.change("put-vhost", name="v", description="d", tags=["t"]) == {"new": True}
+    assert broker.broker.users["guest"].may("v", "configure", "x")
+    assert broker.change("put-vhost", name="v", tracing=True) == {"new": False}
+    assert (broker.broker.vhosts["v"].description, broker.broker.vhosts["v"].is_traced) == ("d", True)
+    assert broker.change("put-user", name="bob", tags=["management"], password="b") == {"new": True}
+    assert broker.broker.users["bob"].accepts("b")
+    assert broker.change("put-permission", vhost="v", user="bob", configure="", write="", read="") == {"new": True}
+    assert broker.change("put-user", name="bob", tags=[], password_hash="") == {"new": False}
+    assert (broker.broker.users["bob"].accepts("b"), list(broker.broker.users["bob"].permissions)) == (False, ["v"])
+    assert broker.refusal("put-permission", vhost="v", user="bob", configure="[", write="", read="") == "invalid"
+    assert broker.refusal("put-permission", vhost="v", user="no", configure="", write="", read="") == "no-user"
+    assert broker.refusal("put-permission", vhost="no", user="bob", configure="", write="", read="") == "no-vhost"
+    keys = {"vhost": "v", "user": "bob"}
+    assert broker.change("put-topic-permission", exchange="amq.topic", write="", read="", **keys) == {"new": True}
+    assert broker.change("delete-topic-permissions", **keys) == {"found": True}
+    assert broker.change("delete-topic-permissions", **keys) == {"found": False}
+    assert broker.change("delete-permission", **keys) == {"found": True}
+    assert broker.change("delete-permission", **keys) == {"found": False}
+    assert broker.change("put-user-limit", user="bob", name="max-channels", value=3) == {}
+    assert broker.broker.users["bob"].limits == {"max-channels": 3}
+    assert broker.change("put-user-limit", user="bob", name="max-channels") == {}
+    assert broker.change("put-vhost-limit", vhost="v", name="max-queues", value=3) == {}
+    assert broker.broker.vhosts["v"].limits == {"max-queues": 3}
+    assert broker.refusal("put-vhost-limit", vhost="v", name="max-nothing", value=3) == "invalid"
+    assert broker.change("delete-user", name="bob") == {"found": True}
+    assert broker.change("delete-user", name="bob") == {"found": False}
+    assert broker.change("delete-vhost", name="v") == {"found": True}
+    assert broker.change("delete-vhost", name="v") == {"found": False}
+
+
+def test_queues_exchanges_and_bindings() -> None:
+    broker = Changing()
+    keys = {"vhost": "/", "name": "made"}
+    assert broker.change("declare-queue", arguments={"x-max-length": 3}, **keys) == {"new": True}
+    assert broker.change("declare-queue", arguments={"x-max-length": 3}, **keys) == {"new": False}
+    assert broker.refusal("declare-queue", arguments={"x-max-length": 4}, **keys) == "invalid"
+    assert broker.refusal("declare-queue", vhost="no", name="made") == "no-vhost"
+    assert broker.refusal("declare-queue", vhost="/", name="amq.made") == "denied"
+    assert broker.change("declare-exchange", vhost="/", name="x", type="topic") == {"new": True}
+    assert broker.refusal("declare-exchange", vhost="/", name="x", type="fanout") == "invalid"
+    ends = {"vhost": "/", "source": "x", "destination_type": "queue", "destination": "made"}
+    key = broker.change("bind", routing_key="a.*", arguments={"k": 1}, **ends)["properties_key"]
+    assert broker.change("bind", routing_key="b", **ends) == {"properties_key": "b"}
+    assert broker.refusal("bind", **{**ends, "source": "no"}) == "not-found"
+    assert broker.refusal("bind", **{**ends, "source": ""}) == "denied"
+    assert broker.refusal("delete-exchange", vhost="/", name="x", if_unused=True) == "invalid"
+    assert broker.change("unbind", properties_key=key, **ends) == {"found": True}
+    assert broker.change("unbind", properties_key=key, **ends) == {"found": False}
+    assert broker.change("unbind", properties_key=key, **{**ends, "destination": "no"}) == {"found": False}
+    assert broker.change("delete-exchange", vhost="/", name="x") == {"found": True}
+    assert broker.refusal("delete-exchange", vhost="/", name="amq.topic") == "denied"
+    assert broker.change("delete-queue", **keys) == {"found": True}
+    assert broker.change("delete-queue", **keys) == {"found": False}
+
+
+def test_a_user_needs_the_permissions_of_an_amqp_client() -> None:
+    broker = Changing()
+    assert broker.change("declare-queue", "ann", vhost="/", name="a") == {"new": True}
+    assert broker.refusal("declare-queue", "ann", vhost="/", name="b") == "denied"
+    letters = {"x-dead-letter-exchange": "other"}
+    assert broker.refusal("declare-queue", "ann", vhost="/", name="a2", arguments=letters) == "denied"
+    assert broker.refusal("delete-queue", "ann", vhost="/", name="q") == "denied"
+    assert broker.refusal("purge-queue", "ann", vhost="/", name="q") == "denied"
+    assert broker.refusal("get", "ann", vhost="/", queue="q", count=1, outcome="ack") == "denied"
+    assert broker.refusal("declare-exchange", "ann", vhost="/", name="x") == "denied"
+    ends = {"vhost": "/", "source": "amq.topic", "destination_type": "queue", "destination": "q"}
+    assert broker.refusal("bind", "ann", **ends) == "denied"
+    message = {"vhost": "/", "routing_key": "a", "body": ""}
+    assert broker.change("publish", "ann", exchange="amq.topic", **message) == {"routed": False}
+    assert broker.refusal("publish", exchange="amq.rabbitmq.trace", **message) == "denied"
+
+
+def test_messages_are_got_and_settled() -> None:
+    broker = Changing()
+    broker.publish(b"one", b"\xff")
+    first, second = broker.get(5, "requeue", truncate=2)
+    assert (first["body"], first["payload_bytes"], first["message_count"]) == ("b24=", 3, 1)
+    assert (second["redelivered"], second["message_count"]) == (False, 0)
+    [again] = broker.get(1, "requeue")
+    assert (again["body"], again["redelivered"]) == ("b25l", True)
+    assert len(broker.get(1, "ack")) == 1
+    assert len(broker.get(5, "reject")) == 1
+    assert broker.get(5, "ack") == []
+    assert broker.broker.vhosts["/"].queues["q"].unacked == 0
+    assert broker.refusal("get", vhost="/", queue="no", count=1, outcome="ack") == "not-found"
+    broker.publish(b"purged")
+    assert broker.change("purge-queue", vhost="/", name="q") == {"found": True}
+    assert broker.change("purge-queue", vhost="/", name="no") == {"found": False}
+    assert broker.get(1, "ack") == []
+
+
+def test_properties_of_a_message() -> None:
+    broker = Changing()
+    given = {"delivery_mode": 2, "headers": {"h": 1}, "message_id": "m", "timestamp": 1, "unknown": 2}
+    keys = {"vhost": "/", "exchange": "", "routing_key": "q", "body": ""}
+    broker.change("publish", properties=given, **keys)
+    [message] = broker.get(1, "ack")
+    assert message["properties"] == {"delivery_mode": 2, "headers": {"h": 1}, "message_id": "m", "timestamp": 1}
+    broker.change("declare-queue", vhost="/", name="copied")
+    broker.change("publish", properties={"headers": {"CC": ["copied"], "BCC": ["copied"]}}, **keys)
+    assert broker.get(1, "ack")[0]["properties"] == {"headers": {"CC": ["copied"]}}
+    assert broker.broker.vhosts["/"].queues["copied"].message_count == 1
+    for wrong in ({"delivery_mode": 3}, {"message_id": "x" * 256}, {"priority": "high"}, {"user_id": "ann"}):
+        assert broker.refusal("publish", properties=wrong, **keys) == "invalid"
+
+
+def test_what_one_request_gets_is_bounded() -> None:
+    broker = Changing()
+    broker.publish(*([b""] * (MOST_GOT + 1)))
+    assert len(broker.get(2 * MOST_GOT, "ack")) == MOST_GOT
+    broker.get(1, "ack")
+    broker.publish(*([b"x" * (MOST_GOT_BYTES // 2)] * 3))
+    assert len(broker.get(3, "requeue")) == 2
+
+
+def test_policies_parameters_and_definitions() -> None:
+    broker = Changing()
+    policy = {"vhost": "/", "name": "p", "pattern": "^q", "definition": {"max-length": 3}}
+    assert broker.change("put-policy", **policy) == {"new": True}
+    assert broker.change("put-policy", **policy, priority=3, apply_to="queues") == {"new": False}
+    assert broker.change("put-policy", **policy, is_operator=True) == {"new": True}
+    assert broker.refusal("put-policy", **{**policy, "definition": {"no": 1}}) == "invalid"
+    assert broker.refusal("put-policy", **policy, priority="high") == "invalid"
+    assert (broker.names("policies"), broker.names("operator-policies")) == (["p"], ["p"])
+    assert broker.change("delete-policy", vhost="/", name="p") == {"found": True}
+    assert broker.change("delete-policy", vhost="/", name="p") == {"found": False}
+    assert broker.change("put-global-parameter", name="g", value=[1]) == {"new": True}
+    assert broker.change("put-global-parameter", name="g", value=2) == {"new": False}
+    assert broker.change("delete-global-parameter", name="g") == {"found": True}
+    assert broker.change("delete-global-parameter", name="g") == {"found": False}
+    assert broker.change("import", definitions={"queues": [{"name": "i"}]}, vhost="/") == {"warnings": []}
+    assert broker.names("queues") == ["q", "i"]
+    assert broker.refusal("import", definitions={"queues": [{"name": "i", "vhost": "no"}]}) == "invalid"
+
+
+def test_each_change_has_a_name_of_its_own() -> None:
+    names = [each.__struct_config__.tag for each in get_args(AnyChange)]
+    assert len(set(names)) == len(names)
