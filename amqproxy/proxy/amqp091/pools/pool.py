@@ -17,6 +17,7 @@ from amqproxy.proxy.amqp091.pools.request_proof import RequestProofs
 from amqproxy.proxy.amqp091.pools.scout import Scout
 from amqproxy.proxy.amqp091.pools.shared_upstream import SharedClient, SharedUpstream
 from amqproxy.proxy.upstreams.member import TAKES_CLIENTS, Member
+from amqproxy.rules.rewriting.secret import Secret
 
 MOST_WAITING = 1000
 """Largest number of clients that wait for a place."""
@@ -163,6 +164,13 @@ class Pool:
             upstream.abort()
         if self.scout.upstream is not None:
             self.scout.upstream.abort()
+
+    def renew(self, secret: Secret) -> None:
+        """Send the broker the successor of the token with which all connections were opened."""
+        for upstream in self.upstreams:
+            upstream.renew(secret)
+        if self.scout.upstream is not None:
+            self.scout.upstream.renew(secret)
 
     def retire(self) -> None:
         """Take no more clients on these connections, which end when the last one has left."""

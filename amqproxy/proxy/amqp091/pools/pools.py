@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 import os
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
@@ -59,7 +58,8 @@ class Pools:
         self.name = name
         self.config = config
         self.login = Login(self)
-        self.source: CredentialSource | None = None
+        self._source: CredentialSource | None = None
+        self._unsubscribe: Callable[[], None] = lambda: None
         self.counts = PoolCounts()
         self.pools: dict[PoolKey, Pool] = {}
         self.connect: Connect | None = None
@@ -71,6 +71,23 @@ class Pools:
         self._checking: dict[bytes, tuple[trio.Lock, int]] = {}
         self._spares: dict[bytes, list[_Spare]] = {}
         self._opening = 0
+
+    @property
+    def source(self) -> CredentialSource | None:
+        """The proxy's own credentials, if there are any; tokens are renewed on the connections that they opened."""
+        return self._source
+
+    @source.setter
+    def source(self, source: CredentialSource | None) -> None:
+        if source is not self._source:
+            self._unsubscribe()
+            self._source = source
+            self._unsubscribe = (lambda: None) if source is None else source.subscribe(self._renew)
+
+    def _renew(self, credential: Credential) -> None:
+        for key, pool in self.pools.items():
+            if credential.is_token and key.credential == self._digest(credential):
+                pool.renew(credential.password)
 
     # --- logins
 
@@ -90,6 +107,9 @@ class Pools:
         return True
 
     def _digest(self, credential: Credential) -> bytes:
+        """Return the digest by which credentials are compared; successive tokens of the proxy's own are the same."""
+        if credential.is_token:
+            return b"token"
         secret = f"{credential.user}\0{credential.password.reveal()}".encode("utf-8", "surrogateescape")
         return hmac.digest(self._secret, secret, "sha256")
 
@@ -124,8 +144,7 @@ class Pools:
 
     def _accept(self, digest: bytes, credential: Credential) -> None:
         now = trio.current_time()
-        trust = min(self.config.trust, max(0.0, credential.expires_at - time.time()))
-        self._accepted[digest] = now, now + trust
+        self._accepted[digest] = now, now + self.config.trust
 
     async def _log_in(self, members: list[Member], credential: Credential) -> tuple[Member, LoggedIn]:
         assert self.connect is not None
@@ -262,6 +281,8 @@ class Pools:
         """Open another connection of a pool."""
         self._opening += 1
         try:
+            if credential.is_token and self._source is not None:
+                credential = await self._source.current()
             _, logged_in = await self._log_in([key.member], credential)
             await _open_vhost(logged_in, key.vhost)
             return logged_in
@@ -288,6 +309,7 @@ class Pools:
 
     def retire(self) -> None:
         """Take no more clients on any connection, since a reload has removed the pools."""
+        self.source = None
         for pool in self.pools.values():
             pool.retire()
 

@@ -22,6 +22,7 @@ from amqproxy.amqp091.methods import (
     ConnectionClose,
     ConnectionCloseOk,
     ConnectionUnblocked,
+    ConnectionUpdateSecret,
     Method,
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER
@@ -140,6 +141,10 @@ class SharedConnection:
     def send_urgently(self, data: bytes) -> None:
         """Queue bytes before those of all users."""
         self._urgent.append(data)
+
+    def renew(self, secret: bytes) -> None:
+        """Send the broker a new secret."""
+        self._send_now(0, ConnectionUpdateSecret(secret, "renewed by the proxy"))
 
     @property
     def has_output(self) -> bool:

@@ -14,6 +14,7 @@ from amqproxy.amqp091.frame import HEARTBEAT_FRAME, encode_method
 from amqproxy.amqp091.methods import ConnectionClose
 from amqproxy.process.supervision import contained
 from amqproxy.proxy.amqp091.pools.shared_connection import SharedConnection
+from amqproxy.rules.rewriting.secret import Secret
 from amqproxy.sockets.transport import Transport, TransportBroken
 
 CHUNK = 256 * 1024
@@ -169,6 +170,11 @@ class SharedUpstream:
                 await trio.sleep_forever()  # the receiving task reports it
             self._is_sending = False
             self._has_more = trio.Event()
+
+    def renew(self, secret: Secret) -> None:
+        """Send the broker the successor of the token with which the connection was opened."""
+        self.shared.renew(secret.reveal().encode("utf-8", "surrogateescape"))
+        self.flush()
 
     # --- the end
 
