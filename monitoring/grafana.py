@@ -47,6 +47,9 @@ BREAKING = "|".join(
 )
 """Findings about uses that break on an upgrade of RabbitMQ, as a regular expression."""
 
+NOT_UP = 'state!="up"'
+"""Matcher for the states in which a member does not take its share of clients."""
+
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 ALL = VariableOption(text="All", value="$__all", selected=True)
@@ -99,6 +102,11 @@ def top(query: Query, count: int = 10) -> Query:
 def named_if_empty(query: Query, label: str, name: str) -> Query:
     """Return a query whose line with an empty `label` is called `name`."""
     return Query(f'label_replace({query.expression}, "{label}", "{name}", "{label}", "")', query.legend)
+
+
+def _by_member(name: str) -> str:
+    """Return the expression of a counter's rate by member."""
+    return rate(name, by="member").expression
 
 
 def _by(labels: str) -> str:
@@ -463,6 +471,112 @@ ERRORS_BY_CODE = (
     ),
 )
 
+UPSTREAMS = (
+    Panel(
+        "Connections by member",
+        "Of an upstream's members. Uneven after one has returned: `amqproxy control upstreams-rebalance`. 0 for one "
+        "that is up: its weight or priority keeps clients away.",
+        (total("amqproxy_upstream_member_connections", by="upstream, member"),),
+        width=6,
+    ),
+    Panel(
+        "Members that are not up",
+        "By state. ejected: connections to it fail; down: its checks fail; draining: an operator keeps clients away. "
+        "See the alerts AmqproxyUpstreamMemberDown and AmqproxyUpstreamPanic.",
+        (
+            Query(
+                f"{series('amqproxy_upstream_member_state', NOT_UP)} == 1",
+                "{{upstream}} {{member}} {{state}}",
+            ),
+        ),
+        width=6,
+    ),
+    Panel(
+        "Left out, and retried",
+        "How often members were ejected or went down, and clients taken to another one. A member that comes back "
+        "again and again: see the alert AmqproxyUpstreamFlapping.",
+        (
+            rate("amqproxy_upstream_member_ejections_total", "ejected {{member}}", by="member"),
+            rate("amqproxy_upstream_member_downs_total", "down {{member}}", by="member"),
+            rate("amqproxy_upstream_member_retries_total", "retried {{member}}", by="member"),
+        ),
+        unit="cps",
+        width=6,
+    ),
+    Panel(
+        "Failures by member",
+        "refused: nothing listens there. timeout, unreachable: network or name. tls: its certificate. no answer: it "
+        "hangs. vhost down: it gives the virtual host up.",
+        (rate("amqproxy_upstream_member_failures_total", by="member, reason"),),
+        unit="cps",
+        width=6,
+    ),
+    Panel(
+        "Time to reach a member",
+        "The average, with its TLS handshake and its answer to the protocol header. One far above the others: it, or "
+        "the way to it, is slow.",
+        (
+            Query(
+                f"{_by_member('amqproxy_upstream_member_connect_seconds_sum')} / "
+                f"({_by_member('amqproxy_upstream_member_connect_seconds_count')} > 0)",
+                "{{member}}",
+            ),
+        ),
+        unit="s",
+        width=6,
+    ),
+    Panel(
+        "TLS handshakes by member",
+        "Completed ones, of clients and of checks. Far above the connections opened: clients connect again and again, "
+        "and each costs both sides milliseconds of CPU.",
+        (rate("amqproxy_upstream_member_tls_handshakes_total", by="member"),),
+        unit="cps",
+        width=6,
+    ),
+    Panel(
+        "Queue to log in",
+        "Clients that wait for their turn (`logins_per_second`), and those refused since `login_queue` was full. It "
+        "grows when all clients return at once, and empties at that rate. See the alert AmqproxyConnectionsRefused.",
+        (
+            total("amqproxy_upstream_login_queue", "waiting {{upstream}}", by="upstream"),
+            rate("amqproxy_upstream_logins_refused_total", "refused a second {{upstream}}", by="upstream"),
+        ),
+        width=6,
+    ),
+    Panel(
+        "Certificates",
+        "Time until the first certificate of each file expires. Below 14 days: its renewal has failed. See the alert "
+        "AmqproxyCertificateExpires.",
+        (Query(f"{series('amqproxy_certificate_expires_seconds')} - time()", "{{file}}"),),
+        unit="s",
+        width=6,
+    ),
+    Panel(
+        "Logins at the proxy",
+        "Of listeners with a `login`, by what decided. refused: wrong credentials. failed: they could not be checked; "
+        "see the alert AmqproxyLoginsUnchecked.",
+        (rate("amqproxy_logins_total", by="source, outcome"),),
+        unit="cps",
+    ),
+    Panel(
+        "Tokens of the proxy",
+        "With which it logs in to an upstream. failed: the issuer gives none, and connections end when the last token "
+        "expires. See the alert AmqproxyTokenRenewalFails.",
+        (rate("amqproxy_token_renewals_total", by="upstream, outcome"),),
+        unit="cps",
+    ),
+    Panel(
+        "Switches",
+        "Clients and messages that have yet to move from one upstream to the other, and how fast messages do. All "
+        "lines flat above 0: see the alert AmqproxySwitchStalled.",
+        (
+            total("amqproxy_switch_clients", "clients to move {{switch}}", by="switch"),
+            total("amqproxy_switch_messages_left", "messages left {{switch}}", by="switch"),
+            rate("amqproxy_switch_messages_moved_total", "moved a second {{switch}}", by="switch"),
+        ),
+    ),
+)
+
 RULES = (
     Panel(
         "Hits",
@@ -612,6 +726,7 @@ ROWS: dict[str, tuple[Panel | Figure, ...]] = {
     "Latency": LATENCY,
     "Connections and churn": CONNECTIONS,
     "Errors by code": ERRORS_BY_CODE,
+    "Upstreams and logins": UPSTREAMS,
     "Rules": RULES,
     "Findings": FINDINGS,
     "The proxy itself": ITSELF,

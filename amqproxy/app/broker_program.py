@@ -116,6 +116,7 @@ async def run_broker(config: Config, printed: PrintSettings | None = None) -> No
             nursery.start_soon(handle_hangup, hangups, reload)
             files = [file for context in contexts for file in files_of(context)]
             state = StateSource()
+            metrics.count_certificates(lambda: state.certificates)
             watched = (lambda: files, renew, state.note_certificates)
             nursery.start_soon(kept_up, "certificates not watched", watch_certificates, *watched)
             nursery.start_soon(kept_up, "state not watched", watch_state, state, watchers.report)

@@ -138,6 +138,7 @@ async def run(
         switches = None
         if config.switching is not None:
             switches = open_switches(config.switching, server, rule_control, lambda: reloader.with_login)
+            metrics.count_switches(switches.counts)
         handler = RequestHandler(
             server,
             reloader.reload,
@@ -157,6 +158,7 @@ async def run(
             nursery.start_soon(handle_ending, signals, drain, nursery.cancel_scope)
             nursery.start_soon(handle_hangup, hangups, reload)
             state = StateSource(lambda: upstreams.groups, logins)
+            metrics.count_certificates(lambda: state.certificates)
             watched = (reloader.certificate_files, reloader.renew_certificates, state.note_certificates)
             nursery.start_soon(kept_up, "certificates not watched", watch_certificates, *watched)
             nursery.start_soon(kept_up, "temporary rules not ended", rule_control.expire)

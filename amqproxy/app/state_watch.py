@@ -35,14 +35,15 @@ class StateSource:
     def __init__(self, groups: Callable[[], Iterable[UpstreamGroup]] = tuple, logins: Logins | None = None) -> None:
         self._groups = groups
         self._logins = logins
-        self._certificates: Mapping[str, float] = {}
+        self.certificates: Mapping[str, float] = {}
+        """Expiry of the certificates in files, in seconds since 1970."""
 
     def note_certificates(self, expiries: Mapping[str, float]) -> None:
         """Note when the certificates in files expire, in seconds since 1970."""
-        self._certificates = expiries
+        self.certificates = expiries
 
     def __call__(self) -> ProxyState:
-        return ProxyState(tuple(map(self._upstream, self._groups())), self._certificates)
+        return ProxyState(tuple(map(self._upstream, self._groups())), self.certificates)
 
     def _upstream(self, group: UpstreamGroup) -> UpstreamState:
         queue, renewals = group.logins, None if self._logins is None else self._logins.renewals(group.name)

@@ -114,7 +114,6 @@ class SwitchControl:
     def _entry(self, switch: Switch) -> Entry:
         progress = self._switches.progress(switch.name)
         reports = progress.queues.values()
-        waiting = [f"{switch.queues[each.place].name}: {each.text}" for each in reports if each.state == "waits"]
         return {
             "switch": switch.name,
             "source": switch.source,
@@ -127,9 +126,9 @@ class SwitchControl:
             "clients": len(self._switches.misplaced(switch)),
             "queues": len(switch.queues),
             "empty": sum(each.state == "empty" for each in reports),
-            "moved": sum(each.moved for each in reports),
-            "left": sum(each.left for each in reports),
-            "waits": next(iter([progress.waits, *waiting][not progress.waits :]), ""),
+            "moved": progress.moved,
+            "left": progress.left,
+            "waits": progress.waiting_for(switch.queues),
         }
 
 

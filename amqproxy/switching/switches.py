@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
@@ -26,6 +27,7 @@ from amqproxy.switching.mover_process import run_mover
 from amqproxy.switching.phase import LEAVING, MOVING, Phase, SwitchEvent
 from amqproxy.switching.switch import Switch
 from amqproxy.switching.switch_file import SwitchFile
+from amqproxy.taps.fleet_collectors import SwitchCounts
 
 INTERVAL = 0.25
 """Seconds between two looks at the clients that have to move."""
@@ -77,6 +79,23 @@ class SwitchProgress:
         self.waits = ""
         self.is_done = False
 
+    @property
+    def moved(self) -> int:
+        """Number of messages that were moved, of all queues."""
+        return sum(each.moved for each in list(self.queues.values()))
+
+    @property
+    def left(self) -> int:
+        """Number of messages that are left, of all queues."""
+        return sum(each.left for each in list(self.queues.values()))
+
+    def waiting_for(self, queues: Sequence[MovedQueue]) -> str:
+        """Return why something is not moved, with the queue's name if it is about one; "" if nothing waits."""
+        if self.waits:
+            return self.waits
+        reports = list(self.queues.values())
+        return next((f"{queues[each.place].name}: {each.text}" for each in reports if each.state == "waits"), "")
+
     def note(self, report: Report) -> None:
         if isinstance(report, JobReport):
             self.is_done = report.is_done
@@ -119,6 +138,10 @@ class Switches:
         self._routed: dict[int, Routed] = {}
         self._is_routing = False
         self._progress: dict[str, SwitchProgress] = {}
+        self._moved: Counter[str] = Counter()
+        """Messages that earlier moves of each switch have moved since the proxy began."""
+        self._told: Counter[str] = Counter()
+        """Clients that were told to reconnect since then."""
         self._movers: dict[str, trio.CancelScope] = {}
         self._held: dict[str, tuple[str, ...]] = {}
         """The members for whose clients publishes are held, by the switch's name."""
@@ -139,6 +162,24 @@ class Switches:
     def progress(self, name: str) -> SwitchProgress:
         """Return the progress of the latest move."""
         return self._progress.get(name) or SwitchProgress()
+
+    def counts(self) -> list[SwitchCounts]:
+        """Return the counts of all switches; a scrape calls this in its own thread."""
+        found = []
+        for switch in self:
+            progress, name = self.progress(switch.name), switch.name
+            found.append(
+                SwitchCounts(
+                    name,
+                    str(switch.phase),
+                    clients=len(self.misplaced(switch)),
+                    told=self._told[name],
+                    moved=self._moved[name] + progress.moved,
+                    left=progress.left,
+                    waits=bool(progress.waiting_for(switch.queues)),
+                )
+            )
+        return found
 
     # --- routes
 
@@ -169,7 +210,7 @@ class Switches:
         """Return the sessions of a switch that are not with the upstream that serves them, or are about to be."""
         return [
             self._sessions[number]
-            for number, routed in self._routed.items()
+            for number, routed in list(self._routed.items())
             if routed.switch == switch.name and routed.upstream != switch.serving and number in self._sessions
         ]
 
@@ -278,6 +319,7 @@ class Switches:
             found = self._with_declared(switch) if switch.finds_queues else switch
             if not found.queues:
                 logger().warning("no queue to move", switch=switch.name, reason="none was named, defined or declared")
+            self._moved[switch.name] += self.progress(switch.name).moved
             self._progress[switch.name] = SwitchProgress()
             await self._keep(found.after(SwitchEvent.CLIENTS_GONE), switch, "the proxy")
         elif switch.phase in MOVING:
@@ -294,6 +336,7 @@ class Switches:
         ready = [session for session in misplaced if session.is_open or session.unread_protocol]
         random.shuffle(ready)
         chosen = {session.number: session for session in ready[: int(due)]}
+        self._told[switch.name] += len(chosen)
         await for_each(chosen, lambda session: session.drain(MOVED), SESSIONS_A_TURN)
 
     def _with_declared(self, switch: Switch) -> Switch:

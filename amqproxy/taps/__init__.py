@@ -16,7 +16,8 @@
   make lines for a person.
 - `metering` counts messages, and measures how long they are open, without an object per message.
 - `object_tap` counts messages by user, exchange and the like, with a bound on the series (`bounded_series`).
-- `metrics` has the counters for Prometheus, `endpoint` serves them.
+- `metrics` has the counters for Prometheus, `fleet_collectors` those that upstreams, switches and certificates keep;
+  `endpoint` serves them.
 
 Imports: the protocols, msgspec, prometheus-client.
 """

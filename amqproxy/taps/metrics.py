@@ -18,7 +18,6 @@ from prometheus_client.core import (
     GaugeMetricFamily,
     HistogramMetricFamily,
     Metric,
-    SummaryMetricFamily,
 )
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
@@ -29,9 +28,16 @@ from amqproxy.amqp091.protocol_header import OPAQUE
 from amqproxy.compiled import _pure
 from amqproxy.peer import Peer
 from amqproxy.taps.dialects import TALLIES
+from amqproxy.taps.fleet_collectors import (
+    CertificateCollector,
+    CountedGroup,
+    SwitchCollector,
+    SwitchCounts,
+    UpstreamCollector,
+)
 from amqproxy.taps.metering.distribution import Distribution
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
-from amqproxy.taps.pool_metrics import CountedPools, PoolCollector
+from amqproxy.taps.pool_metrics import PoolCollector
 
 Tallies = dict[str, dict[Peer, Any]]
 """The tally of each peer's frames, by protocol."""
@@ -59,9 +65,6 @@ LOGIN_OUTCOMES = ("accepted", "refused", "failed")
 
 RENEWAL_OUTCOMES = ("renewed", "failed")
 """Outcomes of requests for a token with which the proxy logs in to brokers."""
-
-MEMBER_STATES = ("up", "slow start", "ejected", "down", "draining")
-"""States of the members of upstreams."""
 
 
 def code_label(code: int) -> str:
@@ -200,8 +203,16 @@ class Metrics:
 
     def count_upstreams(self, groups: Callable[[], Iterable[CountedGroup]]) -> None:
         """Export the members of upstream `groups`, on each scrape."""
-        self.registry.register(_UpstreamCollector(groups))
+        self.registry.register(UpstreamCollector(groups))
         self.registry.register(PoolCollector(groups))
+
+    def count_switches(self, counts: Callable[[], Iterable[SwitchCounts]]) -> None:
+        """Export the `counts` of the switches between upstreams, on each scrape."""
+        self.registry.register(SwitchCollector(counts))
+
+    def count_certificates(self, expiries: Callable[[], Mapping[str, float]]) -> None:
+        """Export when the certificates in files expire, in seconds since 1970, on each scrape."""
+        self.registry.register(CertificateCollector(expiries))
 
     def count_log(self, dropped: Callable[[], int]) -> None:
         """Export how many log lines were dropped, according to `dropped`, on each scrape."""
@@ -227,49 +238,6 @@ class RuleCounts(Protocol):
     @property
     def verdicts(self) -> Mapping[str, int]:
         """Count of each outcome."""
-
-
-class CountedMember(Protocol):
-    """Counts of one broker of an upstream group."""
-
-    address: str
-    connections: int
-    picks: int
-    retries: int
-    ejections: int
-    downs: int
-    connect_seconds: float
-    tls_handshakes: int
-    failures_by_kind: dict[str, int]
-
-
-class CountedQueue(Protocol):
-    """Counts of a queue of clients that wait to connect."""
-
-    admitted: int
-    refused: int
-    seconds: float
-
-    def __len__(self) -> int: ...
-
-
-class CountedGroup(Protocol):
-    """An upstream group, as metrics export it."""
-
-    name: str
-    pools: CountedPools | None
-    """The connections that its clients share, if they do."""
-
-    def states(self) -> list[tuple[Any, str]]:
-        """Return the members, each with the name of its standing."""
-
-    @property
-    def is_in_panic(self) -> bool:
-        """Whether more members fail than may be left out."""
-
-    @property
-    def logins(self) -> CountedQueue | None:
-        """The queue of clients that wait to log in, if their rate is limited."""
 
 
 class RelayLatency:
@@ -305,60 +273,6 @@ class _RuleCollector(Collector):
         yield shadow_hits
         yield errors
         yield verdicts
-
-
-class _UpstreamCollector(Collector):
-    def __init__(self, groups: Callable[[], Iterable[CountedGroup]]) -> None:
-        self._groups = groups
-
-    def collect(self) -> Iterator[Metric]:
-        labels = ["upstream", "member"]
-        text = "The state of a member of an upstream: 1 for the one that it is in, else 0."
-        states = GaugeMetricFamily("amqproxy_upstream_member_state", text, labels=[*labels, "state"])
-        text = "Client connections that a member serves."
-        connections = GaugeMetricFamily("amqproxy_upstream_member_connections", text, labels=labels)
-        text = "How long it took to reach a member: to connect, and to get its answer to the protocol header."
-        seconds = SummaryMetricFamily("amqproxy_upstream_member_connect_seconds", text, labels=labels)
-        text = "TLS handshakes with a member that were completed, of clients and of active checks."
-        handshakes = CounterMetricFamily("amqproxy_upstream_member_tls_handshakes", text, labels=labels)
-        text = "Connections to a member that failed, by why."
-        failures = CounterMetricFamily("amqproxy_upstream_member_failures", text, labels=[*labels, "reason"])
-        text = "How often a member was left out, since connections to it had failed."
-        ejections = CounterMetricFamily("amqproxy_upstream_member_ejections", text, labels=labels)
-        text = "How often a member went down, since its active checks failed."
-        downs = CounterMetricFamily("amqproxy_upstream_member_downs", text, labels=labels)
-        text = "Clients that were taken to another member after this one had failed."
-        retries = CounterMetricFamily("amqproxy_upstream_member_retries", text, labels=labels)
-        text = "Whether more members of an upstream fail than may be left out: 1, or 0."
-        panic = GaugeMetricFamily("amqproxy_upstream_panic", text, labels=["upstream"])
-        text = "Clients that wait for their turn to log in."
-        waiting = GaugeMetricFamily("amqproxy_upstream_login_queue", text, labels=["upstream"])
-        text = "How long clients waited for their turn to log in."
-        waits = SummaryMetricFamily("amqproxy_upstream_login_wait_seconds", text, labels=["upstream"])
-        text = "Clients that were refused, since too many waited to log in."
-        refused = CounterMetricFamily("amqproxy_upstream_logins_refused", text, labels=["upstream"])
-        for group in self._groups():
-            panic.add_metric([group.name], int(group.is_in_panic))
-            queue = group.logins
-            waiting.add_metric([group.name], 0 if queue is None else len(queue))
-            count, seconds_waited = (0, 0.0) if queue is None else (queue.admitted, queue.seconds)
-            waits.add_metric([group.name], count_value=count, sum_value=seconds_waited)
-            refused.add_metric([group.name], 0 if queue is None else queue.refused)
-            for found, standing in group.states():
-                member: CountedMember = found
-                values = [group.name, member.address]
-                for state in MEMBER_STATES:
-                    states.add_metric([*values, state], int(state == standing))
-                connections.add_metric(values, member.connections)
-                seconds.add_metric(values, count_value=member.picks, sum_value=member.connect_seconds)
-                handshakes.add_metric(values, member.tls_handshakes)
-                for reason, count in member.failures_by_kind.items():
-                    failures.add_metric([*values, reason], count)
-                ejections.add_metric(values, member.ejections)
-                downs.add_metric(values, member.downs)
-                retries.add_metric(values, member.retries)
-        yield from (states, connections, seconds, handshakes, failures, ejections, downs, retries)
-        yield from (panic, waiting, waits, refused)
 
 
 class _LogCollector(Collector):

@@ -37,6 +37,7 @@ def test_its_rows() -> None:
         "Latency",
         "Connections and churn",
         "Errors by code",
+        "Upstreams and logins",
         "Rules",
         "Findings",
         "The proxy itself",

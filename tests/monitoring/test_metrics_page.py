@@ -30,6 +30,8 @@ def registered() -> set[tuple[str, str]]:
     metrics.count_log(lambda: 0)
     metrics.count_loop(lambda: 0.0)
     metrics.count_upstreams(list)
+    metrics.count_switches(list)
+    metrics.count_certificates(dict)
     ObjectMetrics(("user",), max_series=1, findings=True, registry=metrics.registry)
     found = set()
     for family in metrics.registry.collect():

@@ -14,6 +14,7 @@ import pytest
 
 from monitoring import grafana
 from tests.monitoring.alert_rules import ALERTS, FOLDER, NAMES
+from tests.monitoring.fleet import Fleet
 from tests.monitoring.metrics_page import Entry, entries
 from tests.monitoring.prometheus import Prometheus
 from tests.monitoring.traffic import MOST_CONNECTIONS, RULES, Traffic
@@ -62,15 +63,15 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
     """Prometheus, when it has seen everything happen."""
     directory = tmp_path_factory.mktemp("monitoring")
     broker = OwnBroker(directory, "--as", "3.10")
-    config: dict[str, Any] = {
+    fleet = Fleet(directory, broker)
+    config: dict[str, Any] = fleet.config()
+    config["upstreams"]["nowhere"] = {"address": "127.0.0.1:1", "password_env": "HOME"}
+    config["upstreams"]["pooled"] = {"address": "127.0.0.1:1", "pool": {}}
+    config["routes"].append({"sni": "pooled.example", "upstream": "pooled"})
+    config |= {
         "metrics": {"address": "127.0.0.1:0", "by": OBJECTS, "max_series": MAX_SERIES, "findings": True},
         "limits": {"connections": MOST_CONNECTIONS},
         "rules": RULES,
-        "upstreams": {
-            "nowhere": {"address": "127.0.0.1:1", "password_env": "HOME"},
-            "pooled": {"address": "127.0.0.1:1", "pool": {}},
-        },
-        "routes": [{"sni": "pooled.example", "upstream": "pooled"}],
     }
     proxy = Proxy(directory, broker.port, "--print", **config)
     try:
@@ -78,26 +79,29 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         assert found, proxy.log
         prometheus = Prometheus(directory, found[1], FOLDER / "alerts.yml")
         try:
-            _make_everything_happen(prometheus, Traffic(proxy.port), broker)
+            _make_everything_happen(prometheus, Traffic(proxy.port), broker, fleet)
             yield prometheus
         finally:
             prometheus.kill()
     finally:
         proxy.kill()
+        fleet.close()
         broker.kill()
 
 
-def _make_everything_happen(prometheus: Prometheus, traffic: Traffic, broker: OwnBroker) -> None:
+def _make_everything_happen(prometheus: Prometheus, traffic: Traffic, broker: OwnBroker, fleet: Fleet) -> None:
     """Each counter goes up at least twice, with a scrape between: before, those with labels are not there."""
     with traffic.held_open():
         for _ in range(2):
             traffic.everything()
             prometheus.scrape()
             until(lambda: prometheus.value("amqproxy_connections") <= 2, "all others to be gone")
+    fleet.everything(prometheus)
     with traffic.connection() as connection:
         broker.ctl("set_vm_memory_high_watermark", "0")
         traffic.publish_until_blocked(connection)
-        prometheus.scrape()
+        for _ in range(2):  # a query looks every 500 ms, between which one late scrape may be
+            prometheus.scrape()
         broker.ctl("set_vm_memory_high_watermark", "0.4")
         connection.channel()  # answered only once it is unblocked
         prometheus.scrape()

@@ -21,6 +21,7 @@ from amqproxy.switching.phase import Phase, SwitchEvent
 from amqproxy.switching.switch import Switch
 from amqproxy.switching.switch_file import SwitchFile
 from amqproxy.switching.switches import Switches, SwitchProgress
+from amqproxy.taps.fleet_collectors import SwitchCounts
 
 SWITCH = Switch(name="s", source="blue", target="green", rate=40.0)
 QUEUE = MovedQueue("/", "q")
@@ -122,6 +123,16 @@ def stage(tmp_path: Path) -> Callable[[], Stage]:
     return lambda: Stage(tmp_path)
 
 
+def test_the_reason_of_a_wait_names_its_queue() -> None:
+    progress = SwitchProgress()
+    assert progress.waiting_for([QUEUE]) == ""
+    progress.note(QueueReport(0, "waits", 5, 2, "it is exclusive"))
+    assert progress.waiting_for([QUEUE]) == "q: it is exclusive"
+    progress.note(JobReport(text="green does not answer"))
+    assert progress.waiting_for([QUEUE]) == "green does not answer"
+    assert (progress.moved, progress.left) == (5, 2)
+
+
 def test_messages_of_movers_that_were_killed_count() -> None:
     progress = SwitchProgress()
     for moved in (3, 5, 0, 2, 2, 1):
@@ -144,6 +155,8 @@ async def test_clients_then_messages_and_back(stage: Callable[[], Stage], autoju
         [job] = s.jobs
         assert (job.source.upstream.address, job.target.upstream.address, job.queues) == ("blue:1", "green:1", (QUEUE,))
         assert s.switches.progress("s").queues[0].moved == 5
+        [counts] = s.switches.counts()
+        assert counts == SwitchCounts("s", "messages to target", told=20, moved=5, left=2)
         s.may_move.set()
         await s.until(Phase.AT_TARGET)
         assert s.connect(1) == ["green"]
@@ -154,6 +167,7 @@ async def test_clients_then_messages_and_back(stage: Callable[[], Stage], autoju
         await s.until(Phase.AT_SOURCE)
         assert (s.jobs[1].source.upstream.address, len(s.jobs[1].queues)) == ("green:1", 2)
         assert len(s.sessions) == 1
+        assert s.switches.counts() == [SwitchCounts("s", "at source", told=22, moved=10, left=2)]
         await s.switches.forget("s")
         assert list(s.switches) == []
         nursery.cancel_scope.cancel()
@@ -168,6 +182,7 @@ async def test_messages_wait_for_the_last_client(stage: Callable[[], Stage], aut
         await s.switches.begin(SWITCH)
         await trio.sleep(5)
         assert (s.phase, s.jobs) == (Phase.CLIENTS_TO_TARGET, [])
+        assert s.switches.counts()[0].clients == 1
         del s.sessions[1]
         await s.until(Phase.MESSAGES_TO_TARGET)
         nursery.cancel_scope.cancel()
