@@ -9,6 +9,9 @@ import msgspec
 
 from amqproxy.configuration.tls_config import CertificateLogin
 from amqproxy.configuration.values import Count, Seconds, Strict
+from amqproxy.rules.matching.match import parse_network
+
+LoginMechanism = Literal["PLAIN", "AMQPLAIN", "EXTERNAL", "ANONYMOUS"]
 
 
 def _check_url(key: str, url: str) -> None:
@@ -73,14 +76,27 @@ class LoginTokens(Strict, frozen=True):
             _check_url("keys", self.keys)
 
 
+class AnonymousLogin(Strict, frozen=True):
+    """Logins by ANONYMOUS, without a password: their user, and where they may come from."""
+
+    user: Annotated[str, msgspec.Meta(min_length=1)]
+    """Their user, for rules, routes, logs and metrics."""
+    networks: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    """Addresses, and networks such as 10.0.0.0/8, from which they may log in so; others are not offered it."""
+
+    def __post_init__(self) -> None:
+        for each in self.networks:
+            parse_network(each)
+
+
 class LoginConfig(Strict, frozen=True):
     """Logins of clients at the proxy, which then logs in to the broker: see docs/howto/log-in-at-the-proxy.md."""
 
-    mechanisms: Annotated[tuple[Literal["PLAIN", "AMQPLAIN", "EXTERNAL"], ...], msgspec.Meta(min_length=1)] = (
-        "PLAIN",
-        "AMQPLAIN",
-    )
-    """Mechanisms that clients may choose; EXTERNAL is offered to clients with a certificate."""
+    mechanisms: Annotated[tuple[LoginMechanism, ...], msgspec.Meta(min_length=1)] = ("PLAIN", "AMQPLAIN")
+    """Mechanisms that clients may choose; EXTERNAL is offered to clients with a certificate, ANONYMOUS to those of the
+    networks in `anonymous`.
+    """
+    anonymous: AnonymousLogin | None = None
     passwords_need_tls: bool = False
     """Whether clients without TLS are refused PLAIN and AMQPLAIN, which send the password as it is."""
     certificate_login: CertificateLogin = "distinguished_name"
@@ -102,7 +118,9 @@ class LoginConfig(Strict, frozen=True):
 
     def __post_init__(self) -> None:
         has_source = self.users_file or self.callback is not None or self.tokens is not None
-        if not has_source and set(self.mechanisms) != {"EXTERNAL"}:
+        if ("ANONYMOUS" in self.mechanisms) != (self.anonymous is not None):
+            raise ValueError("the mechanism ANONYMOUS needs `anonymous`, with a user and networks, and vice versa")
+        if not has_source and not set(self.mechanisms) <= {"EXTERNAL", "ANONYMOUS"}:
             raise ValueError("nothing says who may log in: give it a `users_file`, a `callback` or `tokens`")
 
 

@@ -57,7 +57,7 @@ PUMP_RETURNS = ("method", "end", "gone", "stuck", "recall", "test", "large", "er
 UPSTREAM_FAILURES = ("refused", "timeout", "tls", "unreachable", "no answer", "lost")
 """Kinds of upstream failures."""
 
-LOGIN_SOURCES = ("file", "certificate", "callback", "token", "none")
+LOGIN_SOURCES = ("file", "certificate", "callback", "token", "network", "none")
 """Sources that decide about logins at the proxy; `none` if no source could."""
 
 LOGIN_OUTCOMES = ("accepted", "refused", "failed")

@@ -19,7 +19,8 @@ class LoginAttempt(msgspec.Struct, frozen=True):
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """A client whose login was accepted, and by what: "file", "callback", "token" or "certificate".
+    """A client whose login was accepted, and by what: "file", "callback", "token", "certificate" or
+    "network".
 
     `credential` is the one with which the proxy logs in to the broker for this client alone; `expires_at` is when the
     login ends, in seconds since 1970, if it does.

@@ -19,6 +19,8 @@ from amqproxy.proxy.logins.token_check import TokenCheck
 from amqproxy.proxy.logins.token_claims import is_token
 from amqproxy.proxy.logins.user_directory import UserDirectory
 from amqproxy.proxy.logins.user_service import UserService
+from amqproxy.rules.matching.match import parse_network
+from amqproxy.sockets.proxy_protocol import plain_address
 
 ANSWER_TIME = 0.5
 """Seconds that are left of a client's handshake to send it the refusal."""
@@ -50,6 +52,7 @@ class ConfiguredLogin:
         self._users = users
         self._service = service
         self._tokens = tokens
+        self._networks = [parse_network(each) for each in config.anonymous.networks] if config.anonymous else []
         self._delays = FailureDelays(config.failure_delay, clock)
         self._memory = LoginMemory(clock, now)
         if users is not None:
@@ -60,6 +63,13 @@ class ConfiguredLogin:
     @property
     def mechanisms(self) -> tuple[str, ...]:
         return self.config.mechanisms
+
+    def admits_anonymous(self, address: str) -> bool:
+        try:
+            found = plain_address(address)
+        except ValueError:  # of another kind, such as that of a Unix socket
+            return False
+        return any(found in network for network in self._networks)
 
     @property
     def passwords_need_tls(self) -> bool:
@@ -73,7 +83,10 @@ class ConfiguredLogin:
         began = trio.current_time()
         network = client_network(attempt.client.address)
         try:
-            identity = await self._memory.recall(attempt, lambda: self._checked(attempt, network))
+            if attempt.mechanism == "ANONYMOUS":  # equal attempts of several networks are not joined
+                identity = self._by_network(attempt)
+            else:
+                identity = await self._memory.recall(attempt, lambda: self._checked(attempt, network))
         except LoginDenied as denied:
             self._count(denied.source, "failed" if denied.is_failure else "refused")
             # A login that could not be checked is no guess, but the client should not try again at once.
@@ -125,6 +138,13 @@ class ConfiguredLogin:
         if self._service is not None:
             return await self._service.check(attempt, network)
         raise LoginDenied("the password is not a token" if self._tokens is not None else "nothing checks passwords")
+
+    def _by_network(self, attempt: LoginAttempt) -> Identity:
+        """Accept a client without a password if it is in one of the networks."""
+        anonymous = self.config.anonymous
+        if anonymous is None or not self.admits_anonymous(attempt.client.address):
+            raise LoginDenied("the client is not in the networks of anonymous clients", source="network")
+        return Identity(anonymous.user, "network")
 
     async def _by_certificate(self, attempt: LoginAttempt, network: str) -> tuple[Identity, float]:
         """Accept a certificate that the file or the service knows; without both, all that TLS has verified."""

@@ -15,6 +15,9 @@ class LoginCheck(Protocol):
     def mechanisms(self) -> tuple[str, ...]:
         """The mechanisms that clients may choose; EXTERNAL only with a certificate."""
 
+    def admits_anonymous(self, address: str) -> bool:
+        """Whether a client at this address may choose ANONYMOUS."""
+
     @property
     def passwords_need_tls(self) -> bool:
         """Whether PLAIN and AMQPLAIN are refused without TLS."""

@@ -24,11 +24,11 @@ class LoginRenewal:
         self.is_passed_on = is_passed_on
 
     async def check(self, secret: Secret) -> Identity | None:
-        """Return the renewed identity; `None` for a login by certificate, which no secret renews.
+        """Return the renewed identity; `None` for a login by certificate or network, which no secret renews.
 
         Raise `LoginDenied` if the secret is refused, or is another user's, which RabbitMQ does not accept either.
         """
-        if self._attempt.mechanism == "EXTERNAL":
+        if self._attempt.mechanism in ("EXTERNAL", "ANONYMOUS"):
             return None
         identity = await self._login.check.check(msgspec.structs.replace(self._attempt, password=secret))
         if identity.user != self._user:

@@ -47,6 +47,13 @@ Share = Callable[[Client, CredentialOf, Dial], Awaitable[tuple[Transport, bytes]
 """Returns a client's place on a shared connection, and the answer to its connection.open; `None` if there is none."""
 
 
+_WITHOUT_PASSWORD = {
+    "EXTERNAL": "a certificate cannot be passed on",
+    "ANONYMOUS": "the broker would log in an anonymous client as another user",
+}
+"""Mechanisms without a password, and why the client's response is not passed on."""
+
+
 class LoginTransport:
     """A `Transport` on which the proxy itself is the broker, until it has connected the client to one.
 
@@ -136,11 +143,11 @@ class LoginTransport:
 
     @property
     def _offered(self) -> list[str]:
-        has_certificate = bool(self._certificate_name)
         may_send_password = self._is_secure or not self._check.passwords_need_tls
-        return [
-            each for each in self._check.mechanisms if (has_certificate if each == "EXTERNAL" else may_send_password)
-        ]
+        may_choose = {"EXTERNAL": bool(self._certificate_name)}
+        if "ANONYMOUS" in self._check.mechanisms:
+            may_choose["ANONYMOUS"] = self._check.admits_anonymous(self._known().address)
+        return [each for each in self._check.mechanisms if may_choose.get(each, may_send_password)]
 
     async def _answer_response(self) -> bytes:
         step = await self._step()
@@ -152,7 +159,7 @@ class LoginTransport:
         user = self._certificate_name if step.mechanism == "EXTERNAL" else step.user
         attempt = self._attempt = LoginAttempt(step.mechanism, user or "", Secret(step.password or ""), self._known())
         try:
-            if step.password is None and step.mechanism != "EXTERNAL":
+            if step.password is None and step.mechanism not in _WITHOUT_PASSWORD:
                 raise LoginDenied(f"no user and password in the response to {step.mechanism}")
             self._identity = await self._check.check(attempt)
         except LoginDenied:
@@ -305,8 +312,8 @@ class LoginTransport:
             return identity.credential
         if source is not None:
             return await source.current()
-        if self._mechanism == "EXTERNAL":
-            raise CredentialFailed("the upstream has no `login`, and a certificate cannot be passed on")
+        if self._mechanism in _WITHOUT_PASSWORD:
+            raise CredentialFailed(f"the upstream has no `login`, and {_WITHOUT_PASSWORD[self._mechanism]}")
         return None
 
     # --- what the session sends to the broker

@@ -12,7 +12,7 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from amqproxy.configuration.login_config import LoginConfig
+from amqproxy.configuration.login_config import AnonymousLogin, LoginConfig
 from amqproxy.proxy.logins.attempt import Identity, LoginDenied
 from amqproxy.proxy.logins.configured_login import ConfiguredLogin
 from amqproxy.proxy.logins.fair_turns import FairTurns
@@ -110,6 +110,22 @@ async def test_without_a_file_the_certificate_names_the_user(autojump_clock: Moc
     with pytest.raises(LoginDenied):
         await login.check(attempt("a", "b"))
     assert counts.logins == [("certificate", "accepted"), ("none", "refused")]
+
+
+async def test_a_client_without_a_password_is_who_its_network_is(autojump_clock: MockClock, counts: Counts) -> None:
+    config = LoginConfig(
+        mechanisms=("ANONYMOUS",), anonymous=AnonymousLogin(user="sensors", networks=("10.1.0.0/16", "::1"))
+    )
+    login = ConfiguredLogin(config, counts)
+    for address in ("10.1.2.3", "::1", "::ffff:10.1.2.3"):
+        assert login.admits_anonymous(address)
+        identity = await login.check(attempt("", mechanism="ANONYMOUS", address=address))
+        assert (identity.user, identity.source) == ("sensors", "network")
+    for address in ("10.2.0.1", "::2", "a.socket"):
+        assert not login.admits_anonymous(address)
+        with pytest.raises(LoginDenied, match="not in the networks of anonymous clients"):
+            await login.check(attempt("", mechanism="ANONYMOUS", address=address))
+    assert counts.logins == [("network", "accepted")] * 3 + [("network", "refused")] * 3
 
 
 async def test_virtual_hosts_are_those_of_the_file(login: ConfiguredLogin) -> None:

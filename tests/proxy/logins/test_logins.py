@@ -38,6 +38,20 @@ def test_what_is_wrong_is_placed(tmp_path: Path) -> None:
         login_checks(config, Counts())
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("mechanisms = ['ANONYMOUS']", "the mechanism ANONYMOUS needs `anonymous`"),
+        ("mechanisms = ['EXTERNAL']\nanonymous = {user = 'a', networks = ['::/0']}", "and vice versa"),
+        ("mechanisms = ['ANONYMOUS']\nanonymous = {user = 'a', networks = ['x']}", "`x` is neither an IP address"),
+        ("mechanisms = ['ANONYMOUS']\nanonymous = {user = 'a', networks = []}", "networks"),
+    ],
+)
+def test_who_anonymous_clients_are_must_be_said(text: str, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        config_of(tmp_path, f"[logins.apps]\n{text}")
+
+
 def test_without_the_extra_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_users(tmp_path / "users.toml", orders="tulip")
     monkeypatch.setattr(extras, "find_spec", lambda name: None)

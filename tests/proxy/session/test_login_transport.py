@@ -79,6 +79,7 @@ class Known:
     attempts: list[LoginAttempt] = field(default_factory=list)
     is_failure: bool = False
     is_slow: bool = False
+    is_open: bool = True
 
     async def check(self, attempt: LoginAttempt) -> Identity:
         self.attempts.append(attempt)
@@ -87,6 +88,9 @@ class Known:
         if attempt.password.reveal() != self.password:
             raise LoginDenied("wrong password", is_failure=self.is_failure)
         return Identity(self.name, "token", credential=self.credential, expires_at=self.expires_at)
+
+    def admits_anonymous(self, address: str) -> bool:
+        return self.is_open
 
     async def check_vhost(self, identity: Identity, vhost: str, address: str) -> bool:
         return vhost in self.vhosts
@@ -604,6 +608,17 @@ async def test_what_follows_the_opening_in_the_next_chunk_waits_for_the_broker()
         assert broker.sent == []
         await transport.receive()
     assert broker.sent == [octets("1: channel.open"), octets("2: channel.open")]
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_anonymous_is_offered_to_networks(*, is_open: bool) -> None:
+    credential = Credential("service", Secret("secret"))
+    check = Known(mechanisms=("PLAIN", "ANONYMOUS"), password="", is_open=is_open, credential=credential)
+    async with staged(">> header\nclient: connection.start", login=Login(check)) as stage:
+        assert (b"ANONYMOUS" in stage.client.seen) == is_open
+        stage.client.say(method("connection.start-ok", mechanism="ANONYMOUS", response=b"me"))
+        await stage.play("client: connection.tune" if is_open else "client: EOF")
+        assert [each.mechanism for each in check.attempts] == ["ANONYMOUS"] * is_open
 
 
 async def test_a_certificate_is_never_passed_on() -> None:

@@ -54,6 +54,9 @@ class Pools:
     passwords_need_tls = False
     certificate_login = "common_name"
 
+    def admits_anonymous(self, address: str) -> bool:
+        return False
+
     def __init__(self, name: str, config: PoolConfig) -> None:
         self.name = name
         self.config = config
