@@ -51,6 +51,12 @@ async def list_members(source: SourceOf) -> Response:
     return json_response(await asked(source, "upstreams"))
 
 
+@router.get("/sources/{source}/pools")
+async def list_pools(source: SourceOf) -> Response:
+    """The pools of connections that clients share."""
+    return json_response(await asked(source, "pools"))
+
+
 @router.post(f"{MEMBER}/drain")
 async def drain_member(source: SourceOf, upstream: Name, member: Name, actor: ActorOf, body: RateBody) -> Response:
     """Let a member take no new clients; its present ones stay, or move at a rate."""

@@ -16,6 +16,7 @@ from amqproxy.dashboard.api.upstreams import (
     drain_member,
     eject_member,
     list_members,
+    list_pools,
     rebalance,
     restore_member,
     weigh_member,
@@ -33,7 +34,7 @@ class Proxy:
     """A source that notes what it is asked."""
 
     name = "proxy"
-    understood = CHANGES | {"upstreams"}
+    understood = CHANGES | {"upstreams", "pools"}
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
@@ -67,6 +68,12 @@ def test_members_are_listed_and_changed() -> None:
         {"request": "upstreams-weight", **of_member, "weight": 3},
         {"request": "upstreams-rebalance", "upstream": "blue", "rate": 50},
     ]
+
+
+def test_pools_are_listed() -> None:
+    proxy: Any = Proxy()
+    asyncio.run(list_pools(proxy))
+    assert proxy.asked == [{"request": "pools"}]
 
 
 def test_changes_are_those_of_an_operator() -> None:
