@@ -58,6 +58,11 @@ VALUES: dict[str, Object] = {
         "upstream": {
             "members": [{"address": "rabbit-0.rabbit:5671"}, {"address": "rabbit-1.rabbit:5671", "weight": 2}],
             "tls": {"ca": "/etc/amqproxy/secrets/broker/ca.crt"},
+            "login": {"user": "proxy", "password_file": "/etc/amqproxy/secrets/broker/password"},
+        },
+        "login": {
+            "users_file": "/etc/amqproxy/secrets/broker/users.yaml",
+            "callback": {"url": "https://users.internal/auth/user"},
         },
         "config": {"upstreams": {"rabbit": {"selection": "least_connections", "check": {"kind": "tls"}}}},
         "secrets": [{"name": "broker"}],

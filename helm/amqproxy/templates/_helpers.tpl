@@ -65,6 +65,11 @@ scaleDown: {stabilizationWindowSeconds: 600, policies: [{type: Pods, value: 1, p
 {{- end -}}
 {{- $upstream := dict "address" .Values.upstream.address "proxy_protocol" .Values.upstream.proxyProtocol -}}
 {{- with .Values.upstream.tls }}{{ $_ := set $upstream "tls" . }}{{ end -}}
+{{- with .Values.upstream.login }}{{ $_ := set $upstream "login" . }}{{ end -}}
+{{- with .Values.login -}}
+{{- $_ := set $listener "login" "clients" -}}
+{{- $_ := set $config "logins" (merge (dict "clients" .) ($config.logins | default dict)) -}}
+{{- end -}}
 {{- $_ := set $config "listen" (list $listener) -}}
 {{- if .Values.upstream.members -}}
 {{- $group := merge (dict "members" .Values.upstream.members) (omit $upstream "address") (dig "rabbit" dict ($config.upstreams | default dict)) -}}
