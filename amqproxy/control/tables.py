@@ -83,6 +83,7 @@ CONNECTIONS = (
     field("name", "name"),
     field("product", "product"),
     field("AMQP", "protocol"),
+    field("upstream", "upstream"),
     Column("state", lambda entry: "blocked" if entry["blocked"] else entry["state"]),
     field("TLS", "tls"),
     number("channels", "channels"),

@@ -28,6 +28,7 @@ CONNECTION: dict[str, Any] = {
     "name": "",
     "product": "pika",
     "protocol": "0-9-1",
+    "upstream": "rabbit:5672",
     "tls": True,
     "blocked": False,
     "channels": 2,
@@ -44,12 +45,12 @@ def test_connections(monkeypatch: pytest.MonkeyPatch) -> None:
         CONNECTION | {"session": 12, "name": "bad\x1b[31m", "blocked": True, "tls": False, "connected_at": now - 5},
     ]
     assert list(table(CONNECTIONS, entries)) == [
-        "SESSION  CLIENT         USER   VHOST  NAME             PRODUCT  AMQP   STATE    TLS  CHANNELS  CONSUMERS  "
-        "FROM CLIENT  FROM SERVER  AGE",
-        "      3  10.0.0.7:4711  guest  /                       pika     0-9-1  open     yes         2          1  "
-        "    1.23 kB         12 B  2 h",
-        '     12  10.0.0.7:4711  guest  /      "bad\\u001b[31m"  pika     0-9-1  blocked              2          1  '
-        "    1.23 kB         12 B  5 s",
+        "SESSION  CLIENT         USER   VHOST  NAME             PRODUCT  AMQP   UPSTREAM     STATE    TLS  CHANNELS  "
+        "CONSUMERS  FROM CLIENT  FROM SERVER  AGE",
+        "      3  10.0.0.7:4711  guest  /                       pika     0-9-1  rabbit:5672  open     yes         2  "
+        "        1      1.23 kB         12 B  2 h",
+        '     12  10.0.0.7:4711  guest  /      "bad\\u001b[31m"  pika     0-9-1  rabbit:5672  blocked              2  '
+        "        1      1.23 kB         12 B  5 s",
     ]
 
 

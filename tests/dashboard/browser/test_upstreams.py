@@ -13,7 +13,7 @@ import pytest
 from amqproxy.control import ControlClient
 from tests.dashboard.browser.stage import OwnDashboard, Stage
 from tests.dashboard.browser.traffic import connected
-from tests.dashboard.browser.watched_page import NARROW, WatchedPage
+from tests.dashboard.browser.watched_page import NARROW, WIDE, WatchedPage
 from tests.real.own import OwnBroker
 from tests.real.poll import until
 from tests.real.ports import free_port
@@ -126,6 +126,9 @@ def test_members_are_seen_drained_ejected_weighed_and_restored(
 
         window.set_viewport_size(NARROW)
         assert not page.overflows()
+        window.set_viewport_size(WIDE)
+        page.goto(stage.url + "connections")
+        expect(window.get_by_role("cell", name=f"127.0.0.1:{alive}").first).to_be_visible()
     for action in ("drain", "restore", "weight", "eject", "rebalance"):
         until(lambda action=action: f"action=upstreams-{action} " in stage.log, f"{action} in the log")
 

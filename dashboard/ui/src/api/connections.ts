@@ -47,6 +47,8 @@ export interface ShownConnection {
   vhost: string
   protocol: string
   product: string
+  /** The address of the broker, or of the member of an upstream, that serves it. */
+  upstream: string
   name: string
   /** The name, or else the host. */
   clientName: string
@@ -89,6 +91,7 @@ export function shownConnection(known: KnownConnection): ShownConnection {
     user: text(raw.user ?? handshake.user),
     vhost: text(raw.vhost ?? handshake.virtual_host),
     protocol: text(raw.protocol),
+    upstream: text(raw.upstream),
     product: [raw.product ?? properties.product, raw.product_version ?? properties.version].filter(Boolean).join(' '),
     name: text(raw.name ?? properties.connection_name),
     clientName: text(raw.name ?? properties.connection_name) || client.replace(/:\d+$/, ''),
