@@ -98,17 +98,16 @@ def capabilities(*names: str) -> bytes:
     return shortstr("capabilities") + b"F" + longstr(inner)
 
 
-DEFAULT_PROPERTIES = capabilities("authentication_failure_close", "connection.blocked", "consumer_cancel_notify")
-
-
-def product(name: str) -> bytes:
-    """Client properties that announce this product, and what `start_ok` does."""
-    return shortstr("product") + b"S" + longstr(name.encode()) + DEFAULT_PROPERTIES
+def product(name: str, *announced: str) -> bytes:
+    """Client properties that announce this product, and these capabilities beside that of being told refusals."""
+    return (
+        shortstr("product") + b"S" + longstr(name.encode()) + capabilities("authentication_failure_close", *announced)
+    )
 
 
 def start_ok(user: str = "guest", password: str = "guest", properties: bytes | None = None) -> bytes:
     if properties is None:
-        properties = DEFAULT_PROPERTIES
+        properties = capabilities("authentication_failure_close", "connection.blocked", "consumer_cancel_notify")
     response = f"\0{user}\0{password}".encode()
     return method(0, 10, 11, longstr(properties) + shortstr("PLAIN") + longstr(response) + shortstr("en_US"))
 

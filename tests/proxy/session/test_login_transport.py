@@ -650,3 +650,46 @@ async def test_a_certificate_is_never_passed_on() -> None:
 def test_a_parked_session_keeps_all_that_a_handshake_does_not_tell() -> None:
     told = {"session", "user", "mechanism", "vhost", "properties"}
     assert set(parked_session._FACTS) == set(Client.__struct_fields__) - told
+
+
+@dataclass
+class Shared(Broker):
+    """A place on a shared connection, which is given back by `reset`."""
+
+    is_given_back: bool = False
+
+    async def reset(self) -> None:
+        self.is_given_back = True
+
+
+async def test_a_client_that_leaves_as_it_gets_its_place_gives_it_back() -> None:
+    place, scope = Shared(), trio.CancelScope()
+
+    async def reach(client: Client, login: BrokerLogin, member: Member | None) -> Any:
+        raise AssertionError
+
+    async def share(*args: object) -> Any:
+        scope.cancel()
+        return place, b""
+
+    transport = LoginTransport(
+        Amqp091LoginHandshake(Offer(), 4096),
+        Known(),
+        reach,
+        known=Client,
+        identify=lambda user: None,
+        beat=trio.sleep_forever,
+        accept=lambda attempt, identity, is_passed_on: None,
+        follow=lambda source, credential: None,
+        log=lambda level, text: None,
+        certificate_name="",
+        is_secure=True,
+        share=share,
+    )
+    await transport.receive()
+    await transport.send(octets("connection.start-ok"))
+    await transport.receive()
+    await transport.send(octets("connection.tune-ok, connection.open"))
+    with scope:
+        await transport.receive()
+    assert place.is_given_back
