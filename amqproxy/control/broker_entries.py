@@ -30,7 +30,6 @@ def served_entry(served: ServedConnection) -> Entry:
         "tls": served.certificate_name is not None,
         "tls_subject": shown_text(served.certificate_name or ""),
         **product(connection.client_properties),
-        "upstream": "",
         **dialect.limits(connection),
         "blocked": connection.is_blocked,
         "channels": len(connection.channels),
@@ -112,6 +111,7 @@ def _connection_of(served: ServedConnection) -> Entry:
         "user": shown_text(connection.user.name) if is_open else "",
         "vhost": "" if connection.vhost is None else connection.vhost.name,
         "name": client_name(connection.client_properties),
+        "upstream": "",
     }
 
 

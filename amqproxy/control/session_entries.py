@@ -83,4 +83,5 @@ def _connection_of(session: Session) -> Entry:
         "user": shown_text(client.user),
         "vhost": shown_text(client.vhost),
         "name": client_name(client.properties),
+        "upstream": shown_text(client.upstream),
     }

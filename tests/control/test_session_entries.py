@@ -127,7 +127,7 @@ async def test_channels() -> None:
         proxy.stage.client.say(publish + publish[:-20])
         await wait_all_tasks_blocked()
         first, second = channel_entries([proxy.session])
-        known = {"session": 1, "connection": "c:1-p:2", "user": "guest", "vhost": "/", "name": ""}
+        known = {"session": 1, "connection": "c:1-p:2", "user": "guest", "vhost": "/", "name": "", "upstream": ""}
         assert first == known | {
             "channel": 1,
             "state": "open",
@@ -158,7 +158,8 @@ async def test_consumers() -> None:
         consume = BasicConsume(queue="q", consumer_tag="t", exclusive=True, arguments=Table({"x-priority": 5}))
         await send(proxy, consume, BasicConsumeOk("t"))
         await send(proxy, BasicConsume(queue="q", no_ack=True), BasicConsumeOk("amq.ctag-1"), channel=2)
-        known = {"session": 1, "connection": "c:1-p:2", "user": "guest", "vhost": "/", "name": "", "queue": "q"}
+        known = {"session": 1, "connection": "c:1-p:2", "user": "guest", "vhost": "/", "name": "", "upstream": ""}
+        known |= {"queue": "q"}
         assert list(consumer_entries([proxy.session])) == [
             known
             | {"channel": 1, "consumer_tag": "t", "no_ack": False, "exclusive": True, "prefetch": 7}

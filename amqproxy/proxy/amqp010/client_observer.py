@@ -24,13 +24,23 @@ class Amqp010ClientObserver:
     while that is `None`, since the session is parked, the observer uses what it knew before.
     """
 
-    __slots__ = ("_name", "_number", "_passage", "_requests", "_shown_vhost", "_topology", "_user", "_vhost")
+    __slots__ = (
+        "_name",
+        "_number",
+        "_passage",
+        "_requests",
+        "_shown_vhost",
+        "_topology",
+        "_upstream",
+        "_user",
+        "_vhost",
+    )
 
     def __init__(self, topology: ObservedTopology, number: int, name: str) -> None:
         self._topology = topology
         self._number = number
         self._name = name
-        self._user = self._vhost = self._shown_vhost = ""
+        self._user = self._vhost = self._shown_vhost = self._upstream = ""
         self._passage: Passage | None = None
         self._requests: ClientRequests | None = None
 
@@ -52,7 +62,8 @@ class Amqp010ClientObserver:
         if self._passage is not None:
             known, shown = self._passage.client, self._passage.shown_client
             # connections may be many, and their users few
-            self._vhost, self._shown_vhost, self._user = map(sys.intern, (known.vhost, shown.vhost, shown.user))
+            names = known.vhost, shown.vhost, shown.user, shown.upstream
+            self._vhost, self._shown_vhost, self._user, self._upstream = map(sys.intern, names)
 
     # --- `RequestObserver` interface
 
@@ -74,9 +85,8 @@ class Amqp010ClientObserver:
     def observation(self) -> Observation:
         """Return the virtual host, the actor and the time of a command being observed."""
         self._know()
-        return Observation(
-            self._vhost, self._shown_vhost, Actor(self._number, self._user, self._name.partition("-")[0]), time.time()
-        )
+        actor = Actor(self._number, self._user, self._name.partition("-")[0], self._upstream)
+        return Observation(self._vhost, self._shown_vhost, actor, time.time())
 
     def cover(self, sender: Peer, channel: int, method: Method) -> Method | None:
         """Return a method as people may see it, redacted; `None` if it may not be shown at all."""

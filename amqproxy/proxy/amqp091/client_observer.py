@@ -77,7 +77,7 @@ class ClientObserver:
         if self._shown is None:
             assert self.passage is not None
             client = self.passage.shown_client
-            actor = Actor(self._report.number, client.user, self._report.name.partition("-")[0])
+            actor = Actor(self._report.number, client.user, self._report.name.partition("-")[0], client.upstream)
             self._shown = client.vhost, actor
         return Observation(self._connection.virtual_host, *self._shown, time.time())
 

@@ -14,12 +14,16 @@ DeletedFor = Literal["deleted", "unbound", "auto-delete", "exclusive"]
 that an exclusive queue belongs to."""
 
 
-class Actor(msgspec.Struct, frozen=True):
-    """Originator of an observation: the number of a session, its user, and the client's address."""
+class Actor(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Originator of an observation: the number of a session, its user, and the client's address.
+
+    `upstream` is the address of the broker that serves it, of an upstream group the member.
+    """
 
     session: int
     user: str
     client: str
+    upstream: str = ""
 
 
 class Observation(NamedTuple):

@@ -67,6 +67,12 @@ def members(stage: Stage) -> dict[str, dict[str, Any]]:
     return {each["member"]: each for each in stage.get("sources/0/upstreams")["upstreams"]}
 
 
+def declarer(stage: Stage, queue: str) -> dict[str, Any]:
+    """Who has declared a queue, as the topology has it."""
+    objects = stage.get("sources/0/topology")["topology"]
+    return next((each["declared_by"] for each in objects if each["kind"] == "queue" and each["name"] == queue), {})
+
+
 def row_of(window: Any, port: int) -> Any:
     return window.get_by_role("row").filter(has_text=f"127.0.0.1:{port}").filter(has=window.get_by_role("button"))
 
@@ -80,6 +86,8 @@ def test_members_are_seen_drained_ejected_weighed_and_restored(
     with ExitStack() as clients:
         while members(stage)[f"127.0.0.1:{dead_port}"]["state"] != "ejected":
             clients.enter_context(connected(stage.port))
+        clients.enter_context(connected(stage.port)).channel().queue_declare("seen", exclusive=True)
+        until(lambda: declarer(stage, "seen").get("upstream") == f"127.0.0.1:{alive}", "the queue's member")
         open_now = members(stage)[f"127.0.0.1:{alive}"]["connections"]
         page.goto(stage.url + "upstreams")
         card = window.get_by_role("region", name="Upstream blue")
