@@ -19,9 +19,11 @@ from pika.exceptions import (
 )
 
 from amqproxy.control import ControlClient
+from amqproxy.pump.pumps import are_available
 from tests.real.fleet import Fleet
 from tests.real.own import OwnBroker
 from tests.real.poll import until
+from tests.real.proxy import Proxy
 
 pytestmark = [pytest.mark.real, pytest.mark.once]
 
@@ -213,6 +215,30 @@ def test_a_nack_of_the_broker_reaches_its_publisher(shared: Shared) -> None:
     with pytest.raises(NackError):
         channel.basic_publish("", "full", b"", mandatory=True)
     client.close()
+
+
+@pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
+def test_a_pinned_client_is_relayed_by_a_pump(tmp_path: Path) -> None:
+    (tmp_path / "broker").mkdir()
+    broker = OwnBroker(tmp_path / "broker")
+    path = str(tmp_path / "control.sock")
+    proxy = Proxy(tmp_path, broker.port, threads=1, upstream={"pool": {}}, control={"path": path})
+    try:
+        with BlockingConnection(pika.ConnectionParameters("127.0.0.1", proxy.port)) as client:
+            channel = client.channel()
+            channel.queue_declare("pumped")
+            channel.basic_consume("pumped", lambda *_: None, auto_ack=True)
+
+            def owner() -> str:
+                channel.basic_publish("", "pumped", b"")
+                client.process_data_events(0.01)
+                with ControlClient(path) as control:
+                    return str(control.ask("connections")["connections"][0]["relayed_by"])
+
+            until(lambda: owner() == "pump", "a pump to take the connection")
+    finally:
+        proxy.kill()
+        broker.kill()
 
 
 def test_clients_are_told_when_the_broker_is_killed(tmp_path: Path) -> None:

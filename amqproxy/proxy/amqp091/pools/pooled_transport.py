@@ -45,6 +45,9 @@ from amqproxy.sockets.transport import Address, Transport, TransportBroken
 MOST_UNREAD = 256 * 1024
 """Largest number of bytes that wait for a client, which would hold up nobody but itself with more."""
 
+SETTLE_TIMEOUT = 1.0
+"""Seconds in which both directions of a pinned client begin to use its own connection: a pump takes both or none."""
+
 
 class Proofs(Protocol):
     """Tries methods on the pool's scout."""
@@ -111,6 +114,7 @@ class PooledTransport:
         self._is_taking = False
         self._changed = trio.Event()
         self._news = trio.Event()
+        self._settled_relays = trio.Event()
         self._is_waiting = False
         client.readers[CLIENT].set_lenient(True)  # as the session's own, which leaves these errors to the broker
         upstream.attach(self)
@@ -137,6 +141,7 @@ class PooledTransport:
                 if self._own.is_transparent and not self._has_ended:
                     self._end_sharing()
                     self._pinning.settle(str(self.pinned))
+                    self._settled_relays.set()
                 data = await self._own.receive()
                 self.received += len(data)
                 return data
@@ -462,6 +467,9 @@ class PooledTransport:
             self._own = own
             self._news.set()
             await own.send_rest(b"".join(partial), rest)
+            if own.is_transparent:  # the other direction settles when it has nothing left for the client
+                with trio.move_on_after(SETTLE_TIMEOUT):
+                    await self._settled_relays.wait()
         except BaseException:
             await transport.reset()
             raise
@@ -546,6 +554,7 @@ class PooledTransport:
         self._end_sharing()
         self._is_closed = True
         self._news.set()
+        self._settled_relays.set()
 
 
 def _has_text(frame: Frame) -> bool:
