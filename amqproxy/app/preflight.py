@@ -19,7 +19,15 @@ from amqproxy.app.dashboard_process import secrets_of
 from amqproxy.app.reload import mirror_upstreams
 from amqproxy.broker.broker import Broker as BrokerModel
 from amqproxy.broker.definitions import definitions_json
-from amqproxy.configuration.config import INTEGRATED, BrokerConfig, Config, ConfigError, DashboardConfig, ListenerConfig
+from amqproxy.configuration.config import (
+    INTEGRATED,
+    BrokerConfig,
+    Config,
+    ConfigError,
+    DashboardConfig,
+    ListenerConfig,
+    ManagementConfig,
+)
 from amqproxy.configuration.extras import missing_extra
 from amqproxy.configuration.tls_config import ClientTLS, ServerTLS
 from amqproxy.configuration.upstream_config import NamedUpstream, UpstreamConfig
@@ -139,14 +147,8 @@ def check_broker_alone(config: Config) -> None:
     """Check the prerequisites of `amqproxy broker`; raise `PreflightError` for an error that would end it."""
     check_broker(config.broker)
     addresses = {f"broker.listen[{number}]": each.address for number, each in enumerate(config.broker.listen)}
-    management = config.broker.management
-    if management is not None:
-        fault = missing_extra("dashboard", MANAGEMENT)
-        if fault is not None:
-            raise PreflightError("broker.management", fault)
-        _check_host(management.listen, "broker.management.listen")
-        _check_web_certificate(management.certificate, management.key, "broker.management.certificate")
-        addresses["broker.management"] = management.listen
+    if config.broker.management is not None:
+        addresses["broker.management.listen"] = config.broker.management.listen
     _check_observers(config, addresses)
 
 
@@ -158,11 +160,21 @@ def check_broker(config: BrokerConfig) -> None:
             text = 'only listeners of a proxy take a PROXY header: set `upstream = "broker"`, and put it on [[listen]]'
             raise PreflightError(f"broker.listen[{number}].proxy_protocol", text)
     _check_twins({f"broker.listen[{number}]": each.address for number, each in enumerate(config.listen)})
+    if config.management is not None:
+        _check_management(config.management)
     if config.data is not None:
         _check_directory(Path(config.data), "broker.data")
     if config.definitions is not None:
         profile = PROFILES[config.profile].switching(config.deprecated_features)
         _check_definitions(Path(config.definitions), "broker.definitions", profile)
+
+
+def _check_management(config: ManagementConfig) -> None:
+    fault = missing_extra("dashboard", MANAGEMENT)
+    if fault is not None:
+        raise PreflightError("broker.management", fault)
+    _check_host(config.listen, "broker.management.listen")
+    _check_web_certificate(config.certificate, config.key, "broker.management.certificate")
 
 
 def _check_opentelemetry() -> None:

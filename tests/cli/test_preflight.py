@@ -60,6 +60,7 @@ WRONG_FOR_THE_PROXY = {
     "control: {path: none/control}": ("control.path", "make it"),
     "control: {path: text}": ("control.path", "which is not a socket"),
     'control: {path: "a\\0"}': ("control.path", "must not contain NUL"),
+    "{upstream: broker, broker: {management: {}}}": ("broker.management", "run `amqproxy broker`"),
     "{upstream: broker, broker: {data: text}}": ("broker.data", "is not a directory"),
     "logins: {a: {users_file: nowhere}}": ("logins.a.users_file", "nowhere cannot be read: No such file"),
     "logins: {a: {users_file: bad.yaml}}": (
@@ -76,6 +77,9 @@ WRONG_FOR_THE_BROKER = {
     "broker: {listen: [{address: ':0', proxy_protocol: {}}]}": ("broker.listen[0].proxy_protocol", "only listeners of"),
     "broker: {listen: [{address: 'a..b:0'}]}": ("broker.listen[0].address", "cannot be a host's name"),
     "broker: {listen: [{address: ':5672'}, {address: ':5672'}]}": ("broker.listen[1].address", "of broker.listen[0]"),
+    "broker: {management: {listen: 'a..b:0'}}": ("broker.management.listen", "cannot be a host's name"),
+    "broker: {management: {certificate: none, key: none}}": ("broker.management.certificate", "none and"),
+    "broker: {management: {certificate: none}}": ("broker.management", "a `certificate` needs its `key`"),
     "broker: {data: text}": ("broker.data", "text is not a directory"),
     "broker: {data: text/below}": ("broker.data", "text is not a directory"),
     'broker: {data: "a\\0"}': ("broker.data", "must not contain NUL"),

@@ -227,6 +227,10 @@ DELETIONS = [
     Change("POST", "definitions/none", {"queues": []}),
     Change("GET", "queues/%2F/imported?disable_stats=true"),
     Change("GET", "queues/%2F/own?disable_stats=true"),
+    Change("GET", "aliveness-test/%2F"),
+    Change("GET", "aliveness-test/none"),
+    Change("GET", "aliveness-test/other", user="mary"),
+    Change("GET", "queues/%2F/aliveness-test?columns=name,vhost,durable"),
     Change("DELETE", "vhosts/new"),
     Change("DELETE", "connections/nobody"),
 ]
