@@ -43,6 +43,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.transitions import CLIENT, REPLIES, SERVER, ChannelState, Peer
 from amqproxy.proxy.amqp091.interception.encoding import method_frame
+from amqproxy.proxy.amqp091.interception.tag_translation import _OPEN
 from amqproxy.rules.verdict import Answer, Close, HoldAction, Insertion, Stage, Verdict
 from tests.example_count import example_count
 from tests.proxy.interceptor_transcript import ScriptedEvaluator, Water, opened
@@ -330,9 +331,9 @@ class Party:
         if channel.state is not ChannelState.OPEN:
             return None
         names = ["publish"] * 5 + ["consume", "consume", "get", "declare", "qos", "close"]
-        names += {"normal": ["confirm"] * 3 + ["tx"], "confirm": ["confirm"], "tx": ["commit", "rollback"]}[
-            channel.mode
-        ]
+        # What a rollback behind an unanswered recover reopens, recover-ok would take away again, on this leg only.
+        in_transaction = ["commit", "rollback"] if self._may_settle(channel) else ["commit"]
+        names += {"normal": ["confirm"] * 3 + ["tx"], "confirm": ["confirm"], "tx": in_transaction}[channel.mode]
         tags = list(channel.unacked._open)
         if tags and self._may_settle(channel):
             names += ["ack"] * 4 + ["nack", "reject", "recover"]
@@ -405,6 +406,17 @@ class Party:
     def _next_tag(self, channel) -> int:
         ledger = self.sea.ledgers[SERVER]
         return max([channel.unacked.last, *ledger.unsettled[channel.number]]) + 1
+
+
+def owed_up_to(sea: Sea, number: int) -> int:
+    """The last delivery that the client has settled and the broker not been told of, since nothing may name it: see
+    `DeliveryTagTranslation`. No later settlement of the same kind has come; 0 if there is none.
+    """
+    channel = sea.interceptor.channels.get(number)
+    deliveries = None if channel is None else channel.tags.deliveries
+    if deliveries is None or deliveries._before in (None, _OPEN):
+        return 0
+    return deliveries._start
 
 
 def losing_evaluator(fates: Fates, stages: list[Stage]) -> ScriptedEvaluator:
@@ -509,7 +521,7 @@ def test_what_is_heard_means_what_was_said(dice):
         assert not at_client.unacked._open
         for tag in at_broker.unacked._open:
             name = broker.unsettled[number][tag]
-            assert fates.of.get(name) == "nothing", name
+            assert fates.of.get(name) == "nothing" or tag <= owed_up_to(sea, number), name
 
 
 @settings(max_examples=example_count(50), deadline=None)
