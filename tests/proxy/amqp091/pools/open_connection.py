@@ -41,8 +41,8 @@ def open_connection(channel_max: int = CHANNEL_MAX, frame_max: int = 131_072) ->
 class BrokerSide:
     """The broker of a connection: reads what it is sent, and writes methods."""
 
-    def __init__(self) -> None:
-        self.connection = open_connection()
+    def __init__(self, frame_max: int = 131_072) -> None:
+        self.connection = open_connection(frame_max=frame_max)
 
     def read(self, data: bytes) -> list[Frame]:
         """Return the frames that it is sent; raises `ProtocolError` for one that may not be sent."""

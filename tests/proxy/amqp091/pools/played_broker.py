@@ -16,8 +16,9 @@ from tests.proxy.amqp091.pools.open_connection import BrokerSide, methods_in, op
 class PlayedBroker:
     """Opens and closes channels as asked; `requests` are all other methods that it is sent, with their channels."""
 
-    def __init__(self) -> None:
-        self.side = BrokerSide()
+    def __init__(self, frame_max: int = 131_072) -> None:
+        self.side = BrokerSide(frame_max)
+        self._frame_max = frame_max
         self.requests: list[tuple[int, Any]] = []
         self.is_closed = False
         self._output, self._input = trio.open_memory_channel[bytes](1000)
@@ -29,7 +30,7 @@ class PlayedBroker:
         self._output.send_nowait(b"")
 
     def upstream(self, on_end: Callable[[SharedUpstream, str], None] = lambda upstream, reason: None) -> SharedUpstream:
-        return SharedUpstream(self.transport, open_connection(), on_end)
+        return SharedUpstream(self.transport, open_connection(frame_max=self._frame_max), on_end)
 
     @property
     def transport(self) -> Transport:
