@@ -105,6 +105,16 @@ def test_the_virtual_host_is_the_brokers_to_refuse(logging_in: Proxy) -> None:
         connect(logging_in.port, "guest", "guest", virtual_host="nowhere")
 
 
+def test_a_client_renews_its_secret(logging_in: Proxy) -> None:
+    """RabbitMQ, where the proxy has logged in as guest, is not asked."""
+    connection = connect(logging_in.port, "orders", "of orders")
+    for _ in range(2):
+        connection.update_secret("of orders", "renewed")
+        assert passes_message(connection)
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="New secret was refused by one of the backends"):
+        connection.update_secret("of stock", "renewed")
+
+
 @pytest.mark.parametrize("naming", ["common_name", "dns"])
 def test_a_certificate_stands_for_a_user_of_the_broker(
     naming: str, start_proxy: StartProxy, rabbitmq: RabbitMQ, directory: Path, tmp_path: Path
