@@ -10,6 +10,7 @@ from typing import Any
 import trio
 
 from amqproxy.amqp091.errors import AccessRefused, CommandInvalid, NotAllowed, ProtocolError
+from amqproxy.process.exception_frames import release_frames
 from amqproxy.proxy.logins.attempt import Identity, LoginAttempt, LoginDenied
 from amqproxy.proxy.logins.credential import Credential, CredentialFailed, CredentialSource
 from amqproxy.proxy.logins.handshake import (
@@ -162,7 +163,8 @@ class LoginTransport:
             if step.password is None and step.mechanism not in _WITHOUT_PASSWORD:
                 raise LoginDenied(f"no user and password in the response to {step.mechanism}")
             self._identity = await self._check.check(attempt)
-        except LoginDenied:
+        except LoginDenied as error:
+            release_frames(error)  # wrong passwords may come faster than garbage is collected
             return self._refused(AccessRefused(_REFUSAL.format(step.mechanism)))
         except Unreachable as error:
             raise TransportBroken(str(error)) from None
@@ -185,6 +187,7 @@ class LoginTransport:
             if step.behind:
                 await upstream.send(step.behind)
         except (ClosedByBroker, NotAllowed) as error:
+            release_frames(error)
             return self._refused(error)
         except Unreachable as error:
             raise TransportBroken(str(error)) from None
@@ -248,14 +251,11 @@ class LoginTransport:
 
     def _left(self, step: ClientStep | None) -> bytes:
         """Return the answer to a client that leaves, b"" if there is none."""
-        self._next = self._end
+        self._next = _end
         return getattr(step, "answer", b"")
 
     async def _await_departure(self) -> bytes:
         return self._left(await self._step())
-
-    async def _end(self) -> bytes:
-        return b""
 
     async def _step(self) -> ClientStep | None:
         """Return the client's next step; `None` if it has closed its half."""
@@ -382,9 +382,22 @@ class LoginTransport:
         return None if self.upstream is None else self.upstream.ends()
 
     async def aclose(self) -> None:
+        self._let_go()
         if self.upstream is not None:
             await self.upstream.aclose()
 
     async def reset(self) -> None:
+        self._let_go()
         if self.upstream is not None:
             await self.upstream.reset()
+
+    def _let_go(self) -> None:
+        """Drop the references to the session: wrong passwords may come faster than cyclic garbage is collected."""
+        self._next = _end
+        for name in ("_reach", "_known", "_identify", "_beat", "_accept", "_follow", "_log", "_share"):
+            self.__dict__.pop(name, None)
+
+
+async def _end() -> bytes:
+    """Receive nothing more."""
+    return b""

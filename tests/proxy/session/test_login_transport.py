@@ -1,6 +1,8 @@
 """Clients that log in at the proxy, in transcripts."""
 
+import gc
 import math
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -693,3 +695,38 @@ async def test_a_client_that_leaves_as_it_gets_its_place_gives_it_back() -> None
     with scope:
         await transport.receive()
     assert place.is_given_back
+
+
+async def test_a_login_leaves_no_garbage_that_has_to_be_collected() -> None:
+    async def reach(client: Client, login: BrokerLogin, member: Member | None) -> Any:
+        raise AssertionError
+
+    class Owner:
+        transport: LoginTransport
+
+        def known(self) -> Client:
+            return Client()
+
+    owner = Owner()
+    owner.transport = LoginTransport(
+        Amqp091LoginHandshake(Offer(), 4096),
+        Known(),
+        reach,
+        known=owner.known,
+        identify=lambda user: None,
+        beat=trio.sleep_forever,
+        accept=lambda attempt, identity, is_passed_on: None,
+        follow=lambda source, credential: None,
+        log=lambda level, text: None,
+        certificate_name="",
+        is_secure=True,
+    )
+    await owner.transport.receive()
+    await owner.transport.aclose()
+    left = weakref.ref(owner)
+    gc.disable()
+    try:
+        del owner
+        assert left() is None
+    finally:
+        gc.enable()
