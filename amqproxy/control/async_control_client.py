@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -76,7 +76,7 @@ class AsyncControlClient:
         except OSError as error:
             raise gone(self._path, error) from None
 
-    async def pieces(self, request: str, **keys: Any) -> AsyncIterator[list[Any]]:
+    async def pieces(self, request: str, **keys: Any) -> AsyncGenerator[list[Any]]:
         """Send a request for a list that comes in pieces, and yield their entries; `RequestError` as for `ask`."""
         response = await self.ask(request, **keys)
         while True:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,27 @@ class ProxyRequests:
             ):
                 return await client.ask(request, **keys)
         except TimeoutError:
-            raise RequestError("unreachable", f"{self._path}: amqproxy does not answer") from None
+            raise self._silent() from None
 
-    async def pieces(self, request: str, **keys: Any) -> AsyncIterator[list[Any]]:
-        """Yield the pieces of a list; each has to come within the client's timeout."""
-        async with self._turn, await AsyncControlClient.connect(self._path) as client:
-            async for piece in client.pieces(request, **keys):
-                yield piece
+    async def pieces(self, request: str, **keys: Any) -> AsyncGenerator[list[Any]]:
+        """Yield the pieces of a list; each has to come within the client's timeout.
+
+        The list occupies one of the `MAX_REQUESTS` turns until its end or `aclose`: its reader makes no other request.
+        """
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise self._silent() from None
+        try:
+            async with (
+                await AsyncControlClient.connect(self._path) as client,
+                aclosing(client.pieces(request, **keys)) as pieces,
+            ):
+                async for piece in pieces:
+                    yield piece
+        finally:
+            self._turn.release()
+
+    def _silent(self) -> RequestError:
+        return RequestError("unreachable", f"{self._path}: amqproxy does not answer")

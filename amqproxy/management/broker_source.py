@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from amqproxy.control.proxy_requests import ProxyRequests
+from amqproxy.control.proxy_requests import PATIENCE, ProxyRequests
 
 Entry = dict[str, Any]
 
@@ -19,8 +20,8 @@ FRESH_SECONDS = 0.5
 class BrokerSource(ProxyRequests):
     """Requests to the broker's control socket."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
+    def __init__(self, path: Path, patience: float = PATIENCE) -> None:
+        super().__init__(path, patience)
         self._facts: BrokerFacts | None = None
         self._asked_at = 0.0
 
@@ -31,11 +32,20 @@ class BrokerSource(ProxyRequests):
             self._facts, self._asked_at = BrokerFacts(await self.ask("broker")), now
         return self._facts
 
-    async def objects(self, kind: str, vhost: str | None = None, name: str | None = None) -> AsyncIterator[Entry]:
+    async def objects(self, kind: str, vhost: str | None = None, name: str | None = None) -> AsyncGenerator[Entry]:
         """Yield the broker's objects of one kind, one piece of the list in memory at a time."""
-        async for piece in self.pieces("broker-objects", kind=kind, vhost=vhost, name=name):
-            for entry in piece:
-                yield entry
+        async with aclosing(self.pieces("broker-objects", kind=kind, vhost=vhost, name=name)) as pieces:
+            async for piece in pieces:
+                for entry in piece:
+                    yield entry
+
+    async def first(self, kind: str, is_wanted: Callable[[Entry], bool]) -> Entry | None:
+        """Return the first wanted object of a kind, with the list's turn given back; None without one."""
+        async with aclosing(self.objects(kind)) as found:
+            async for each in found:
+                if is_wanted(each):
+                    return each
+        return None
 
     async def object(self, kind: str, vhost: str | None, name: str) -> Entry | None:
         """Return the object of a name; None without one."""

@@ -30,16 +30,14 @@ async def of_connection(call: Call) -> Rows:
 
 async def channel(call: Call) -> Entry:
     """Return one channel, with its consumers."""
-    async for each in call.broker.objects("channels"):
-        row = channel_row(call, each)
-        if row["name"] == call.values["channel"]:
-            if not (call.user.is_monitor or each["user"] == call.user.name):
-                raise not_authorised("User not authorised to access object")
-            details = await consumer_details(
-                call, row["vhost"], connection=row["connection_details"]["name"], channel=row["number"]
-            )
-            return row | {"consumer_details": details, "deliveries": [], "publishes": []}
-    raise not_found()
+    entry = await call.broker.first("channels", lambda each: channel_name(each) == call.values["channel"])
+    if entry is None:
+        raise not_found()
+    if not (call.user.is_monitor or entry["user"] == call.user.name):
+        raise not_authorised("User not authorised to access object")
+    row = channel_row(call, entry)
+    details = await consumer_details(call, row["vhost"], connection=entry["connection"], channel=entry["channel"])
+    return row | {"consumer_details": details, "deliveries": [], "publishes": []}
 
 
 async def _rows(call: Call) -> AsyncIterator[Entry]:

@@ -52,12 +52,12 @@ async def connection(call: Call) -> Entry:
 
 async def found_connection(call: Call) -> Entry:
     """Return the entry of the path's connection; `Failure` if there is none, or the user may not see it."""
-    async for each in call.broker.objects("connections"):
-        if each["connection"] == call.values["connection"]:
-            if not _is_seen(call, each):
-                raise not_authorised("User not authorised to access object")
-            return each
-    raise not_found()
+    found = await call.broker.first("connections", lambda each: each["connection"] == call.values["connection"])
+    if found is None:
+        raise not_found()
+    if not _is_seen(call, found):
+        raise not_authorised("User not authorised to access object")
+    return found
 
 
 def _is_seen(call: Call, entry: Entry) -> bool:

@@ -1,0 +1,71 @@
+"""Requests to the broker behind the API."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amqproxy.control.proxy_requests import MAX_REQUESTS
+from amqproxy.control.request_error import RequestError
+from amqproxy.management.access import User
+from amqproxy.management.broker_source import BrokerFacts, BrokerSource
+from amqproxy.management.call import Call
+from amqproxy.management.resources.channels import channel
+from amqproxy.management.settings import Settings
+from tests.management.fake_broker import FakeBroker, objects
+
+DEADLINE = 30.0
+
+CONNECTION = "127.0.0.1:2 -> 127.0.0.1:1"
+
+CHANNEL = {
+    "connection": CONNECTION,
+    "channel": 1,
+    "user": "guest",
+    "vhost": "/",
+    "mode": None,
+    "prefetch": 0,
+    "consumers": 0,
+    "unacked": 0,
+    "unconfirmed": 0,
+}
+
+
+def call(broker: BrokerSource, **values: str) -> Call:
+    user = User("guest", ("administrator",), frozenset({"/"}))
+    facts = BrokerFacts({"version": "4.3.0", "node": "rabbit@node"})
+    return Call(values, {}, b"", "", user, broker, facts, Settings(control=Path("unused"), host="127.0.0.1", port=0))
+
+
+def test_more_requests_than_turns_for_one_channel_are_all_answered(tmp_path: Path) -> None:
+    answers = {"channels": objects(CHANNEL), "consumers": objects()}
+    fake = FakeBroker(tmp_path / "control.sock", answers)
+
+    async def asked() -> list[Any]:
+        async with fake.serving(), asyncio.timeout(DEADLINE):
+            source = BrokerSource(fake.path)
+            one = call(source, channel=f"{CONNECTION} (1)")
+            return await asyncio.gather(*(channel(one) for _ in range(2 * MAX_REQUESTS)))
+
+    found = asyncio.run(asked())
+    assert [each["consumer_details"] for each in found] == [[]] * (2 * MAX_REQUESTS)
+
+
+def test_a_list_waits_for_its_turn_no_longer_than_a_request(tmp_path: Path) -> None:
+    fake = FakeBroker(tmp_path / "control.sock", {"queues": objects({"name": "q"})})
+
+    async def asked() -> None:
+        async with fake.serving(), asyncio.timeout(DEADLINE):
+            source = BrokerSource(fake.path, patience=0.01)
+            held = [source.objects("queues") for _ in range(MAX_REQUESTS)]
+            for each in held:
+                await anext(each)
+            with pytest.raises(RequestError, match="does not answer"):
+                await anext(source.objects("queues"))
+            await held.pop().aclose()
+            assert await anext(source.objects("queues")) == {"name": "q"}
+
+    asyncio.run(asked())
