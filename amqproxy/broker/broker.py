@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 from amqproxy.amqp091.errors import PreconditionFailed
@@ -117,7 +117,7 @@ class Broker:
         self._overdue = None if consumer_timeout is None else ConsumerTimeout(consumer_timeout)
         self.properties = server_properties(version, node, profile)
         self.add_vhost("/").describe("Default virtual host")
-        guest = User.with_password("guest", "guest", ["administrator"], only_from_loopback=True)
+        guest = User.with_password("guest", "guest", ["administrator"])
         guest.permit("/", EVERYTHING)
         self.add_user(guest)
         if log_exchange:
@@ -179,11 +179,21 @@ class Broker:
     # --- users
 
     def add_user(self, user: User) -> None:
-        """Add a user, replacing a user with the same name."""
+        """Add a user, replacing a user with the same name, which must have no connections."""
         self.users[user.name] = user
         user.events = self.events
         user.profile = self.profile
         self.events.report("user.created", "", user)
+
+    def put_user(self, name: str, password_hash: str, algorithm: str, tags: Iterable[str]) -> bool:
+        """Create a user, or change it in place, since its connections hold it; return whether it is new."""
+        old = self.users.get(name)
+        if old is None:
+            self.add_user(User(name, password_hash, algorithm, tags))
+        else:
+            old.change_hash(password_hash, algorithm)
+            old.set_tags(tags)
+        return old is None
 
     def delete_user(self, name: str, now: float) -> bool:
         """Delete a user and close its connections; return whether it existed."""
@@ -208,6 +218,8 @@ class Broker:
 
     def log_in(self, name: str, password: str, *, is_loopback: bool) -> User:
         """Return the user; raise `LoginRefused` if the password is wrong or the origin is not allowed."""
+        if not password:
+            raise LoginRefused(f"user '{name}' attempted to log in with a blank password, which is prohibited")
         user = self.users.get(name)
         if user is None or not user.accepts(password):
             raise LoginRefused(f"user '{name}' - invalid credentials")

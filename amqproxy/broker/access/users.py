@@ -29,6 +29,9 @@ SALT = 4
 
 MAX_VERDICTS = 1024
 
+LOOPBACK_USERS = frozenset({"guest"})
+"""Users that can only log in from this machine, by name as in RabbitMQ's `loopback_users`."""
+
 
 def hash_password(password: str, algorithm: str = USUAL_ALGORITHM, salt: bytes | None = None) -> str:
     """Return a password hash as in definitions.json: base64 of the salt followed by the hash of salt and password."""
@@ -36,12 +39,17 @@ def hash_password(password: str, algorithm: str = USUAL_ALGORITHM, salt: bytes |
     return b64encode(salt + ALGORITHMS[algorithm](salt + password.encode()).digest()).decode()
 
 
+def _check_algorithm(name: str) -> None:
+    if name not in ALGORITHMS:
+        raise ValueError(f"unknown hashing algorithm '{name}'")
+
+
 class LoginRefused(Exception):
     """A refused login; the text is RabbitMQ's reason and must appear only in the log."""
 
 
 class User:
-    """A user who may log in; `only_from_loopback` is RabbitMQ's rule for guest.
+    """A user who may log in.
 
     With an empty hash, no password is accepted. `permissions` are by virtual host, `topic_permissions` by virtual host
     and exchange; `limits` are RabbitMQ's max-connections and max-channels. Change them through the methods, which
@@ -59,16 +67,12 @@ class User:
         password_hash: str,
         hashing_algorithm: str = USUAL_ALGORITHM,
         tags: Iterable[str] = (),
-        *,
-        only_from_loopback: bool = False,
     ) -> None:
-        if hashing_algorithm not in ALGORITHMS:
-            raise ValueError(f"unknown hashing algorithm '{hashing_algorithm}'")
+        _check_algorithm(hashing_algorithm)
         self.name = name
         self.password_hash = password_hash
         self.hashing_algorithm = hashing_algorithm
         self.tags = tuple(tags)
-        self.only_from_loopback = only_from_loopback
         self.permissions: dict[str, Permission] = {}
         self.topic_permissions: dict[tuple[str, str], TopicPermission] = {}
         self.limits: dict[str, int] = {}
@@ -77,8 +81,12 @@ class User:
         self._verdicts: dict[tuple[str, str, str], bool] = {}
 
     @classmethod
-    def with_password(cls, name: str, password: str, tags: Iterable[str] = (), **options: Any) -> User:
-        return cls(name, hash_password(password), tags=tags, **options)
+    def with_password(cls, name: str, password: str, tags: Iterable[str] = ()) -> User:
+        return cls(name, hash_password(password), tags=tags)
+
+    @property
+    def only_from_loopback(self) -> bool:
+        return self.name in LOOPBACK_USERS
 
     def accepts(self, password: str) -> bool:
         """Whether this is the password; the hashes are compared in constant time."""
@@ -96,8 +104,13 @@ class User:
             raise LoginRefused(f"user '{self.name}' can only connect via localhost")
 
     def change_password(self, password: str) -> None:
-        self.hashing_algorithm = USUAL_ALGORITHM
-        self.password_hash = hash_password(password)
+        self.change_hash(hash_password(password))
+
+    def change_hash(self, password_hash: str, hashing_algorithm: str = USUAL_ALGORITHM) -> None:
+        """Set the password by its hash; raise `ValueError` for an unknown algorithm."""
+        _check_algorithm(hashing_algorithm)
+        self.hashing_algorithm = hashing_algorithm
+        self.password_hash = password_hash
         self._report("user.password.changed")
 
     def set_tags(self, tags: Iterable[str]) -> None:

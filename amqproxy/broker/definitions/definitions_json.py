@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from amqproxy.amqp091.errors import NotFound, PreconditionFailed, ProtocolError
 from amqproxy.amqp091.wire import Array, Field, Item, Table
-from amqproxy.broker.access.limits import USER_LIMITS, VHOST_LIMITS
+from amqproxy.broker.access.limits import USER_LIMITS, VHOST_LIMITS, check_limits
 from amqproxy.broker.access.permissions import Permission, TopicPermission
 from amqproxy.broker.access.users import USUAL_ALGORITHM, User, hash_password
 from amqproxy.broker.broker import Broker
@@ -83,13 +83,10 @@ def _load_user(broker: Broker, entry: Entry, now: float) -> None:
     _check_base64(hashed)
     tags = entry.get("tags") or ()
     names = [tag.strip() for tag in tags.split(",")] if isinstance(tags, str) else tags
-    old = broker.users.get(entry["name"])
-    user = User(entry["name"], hashed, algorithm, [name for name in names if name])
-    user.set_limits(_known(entry.get("limits"), USER_LIMITS))
-    if old is not None:
-        user.only_from_loopback = old.only_from_loopback
-        user.permissions, user.topic_permissions = old.permissions, old.topic_permissions
-    broker.add_user(user)
+    limits = _known(entry.get("limits"), USER_LIMITS)
+    check_limits(limits, USER_LIMITS)
+    broker.put_user(entry["name"], hashed, algorithm, [name for name in names if name])
+    broker.users[entry["name"]].set_limits(limits)
 
 
 def _check_base64(hashed: str) -> None:

@@ -251,13 +251,7 @@ def _make(broker: Broker, each: AnyDurable, now: float) -> None:
             vhost.set_limits(each.limits)
             vhost.trace(each.is_traced)
         case DurableUser():
-            user = User(
-                each.name,
-                each.password_hash,
-                each.hashing_algorithm,
-                each.tags,
-                only_from_loopback=each.only_from_loopback,
-            )
+            user = User(each.name, each.password_hash, each.hashing_algorithm, each.tags)
             user.set_limits(each.limits)
             broker.add_user(user)
         case DurablePermission():

@@ -137,6 +137,7 @@ class DurableUser(DefinitionRecord, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     limits: dict[str, int] = {}
     only_from_loopback: bool = False
+    """Written for older versions, which do not derive it from the name."""
 
 
 class DurablePermission(DefinitionRecord, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from amqproxy.broker.access.permissions import Permission, TopicPermission
-from amqproxy.broker.access.users import USUAL_ALGORITHM, User, hash_password
+from amqproxy.broker.access.users import USUAL_ALGORITHM, hash_password
 from amqproxy.broker.broker import EVERYTHING
 from amqproxy.control.changes.actor import Actor
 
@@ -64,15 +64,9 @@ class PutUser(Change, frozen=True, tag="put-user"):
     hashing_algorithm: str = USUAL_ALGORITHM
 
     def apply(self, actor: Actor) -> Answer:
-        old = actor.broker.users.get(self.name)
         algorithm = USUAL_ALGORITHM if self.password is not None else self.hashing_algorithm
         hashed = self.password_hash if self.password is None else hash_password(self.password)
-        user = User(self.name, hashed, algorithm, self.tags)
-        if old is not None:
-            user.only_from_loopback, user.limits = old.only_from_loopback, old.limits
-            user.permissions, user.topic_permissions = old.permissions, old.topic_permissions
-        actor.broker.add_user(user)
-        return {"new": old is None}
+        return {"new": actor.broker.put_user(self.name, hashed, algorithm, self.tags)}
 
 
 class DeleteUser(Change, frozen=True, tag="delete-user"):

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from amqproxy.broker.access.permissions import Permission
-from amqproxy.broker.access.users import User
+from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.control.changes.actor import Actor
 from amqproxy.control.changes.any_change import AnyChange, applied
 from amqproxy.control.changes.message_changes import MOST_GOT, MOST_GOT_BYTES
@@ -82,6 +82,43 @@ def test_virtual_hosts_users_and_permissions() -> None:
     assert broker.change("delete-user", name="bob") == {"found": False}
     assert broker.change("delete-vhost", name="v") == {"found": True}
     assert broker.change("delete-vhost", name="v") == {"found": False}
+
+
+@pytest.mark.parametrize("by_definitions", [False, True])
+def test_changes_of_a_user_reach_its_open_connections(by_definitions: bool) -> None:
+    broker = Changing()
+    held = broker.broker.users["ann"]
+    held.channels = 3
+    assert held.may("/", "write", "a")
+    if by_definitions:
+        entry = {"name": "ann", "tags": ["monitoring"], "password_hash": ""}
+        broker.change("import", definitions={"users": [entry]})
+    else:
+        assert broker.change("put-user", name="ann", tags=["monitoring"], password="new") == {"new": False}
+    assert broker.broker.users["ann"] is held
+    assert (held.tags, held.accepts("ann"), held.accepts("new")) == (("monitoring",), False, not by_definitions)
+    broker.change("delete-permission", user="ann", vhost="/")
+    assert not held.may("/", "write", "a")
+
+
+def test_a_refused_change_of_a_user_changes_nothing() -> None:
+    broker = Changing()
+    keys = {"name": "ann", "tags": ["monitoring"], "password_hash": "", "hashing_algorithm": "rot13"}
+    assert broker.refusal("put-user", **keys) == "invalid"
+    wrong = {"name": "ann", "tags": ["monitoring"], "limits": {"max-channels": "x"}}
+    assert broker.refusal("import", definitions={"users": [wrong]}) == "invalid"
+    assert (broker.broker.users["ann"].tags, broker.broker.users["ann"].accepts("ann")) == ((), True)
+
+
+def test_a_new_guest_logs_in_from_this_machine_only() -> None:
+    broker = Changing()
+    guest = {"name": "guest", "tags": [], "password": "x"}
+    for keys in ({"change": "put-user", **guest}, {"change": "import", "definitions": {"users": [guest]}}):
+        broker.change("delete-user", "ann", name="guest")
+        broker.change(by="ann", **keys)
+        with pytest.raises(LoginRefused, match="only connect via localhost"):
+            broker.broker.log_in("guest", "x", is_loopback=False)
+        broker.broker.log_in("guest", "x", is_loopback=True)
 
 
 def test_queues_exchanges_and_bindings() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.control.management.broker_management import BrokerManagement, ListenerFacts
 from amqproxy.control.request import ListBrokerObjects, LogInToBroker
 from amqproxy.control.request_error import RequestError
@@ -43,6 +44,16 @@ def test_a_wrong_login_is_refused(login: LogInToBroker) -> None:
     with pytest.raises(RequestError) as refused:
         management().login(login)
     assert refused.value.name == "refused"
+
+
+@pytest.mark.parametrize("stored", ["", None], ids=["a hash of nothing", "no hash"])
+def test_a_blank_password_is_refused(stored: str | None) -> None:
+    serving = Serving()
+    user = User("blank", "") if stored is None else User.with_password("blank", stored, ["administrator"])
+    serving.broker.add_user(user)
+    for is_loopback in (True, False):
+        with pytest.raises(LoginRefused, match="blank password"):
+            serving.broker.log_in("blank", "", is_loopback=is_loopback)
 
 
 def test_objects_are_made_when_they_are_read() -> None:
