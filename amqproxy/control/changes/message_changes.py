@@ -16,6 +16,7 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.queues.consumer import QueueEntry
 from amqproxy.broker.queues.paged_bodies import whole
 from amqproxy.broker.queues.paged_messages import UNREADABLE
+from amqproxy.broker.queues.queue import Queue
 from amqproxy.control.changes.access_changes import Answer, Change
 from amqproxy.control.changes.actor import Actor
 from amqproxy.control.request_error import RequestError
@@ -24,7 +25,10 @@ MOST_GOT = 1000
 """Most messages that one request gets."""
 
 MOST_GOT_BYTES = 8 * 1024 * 1024
-"""Bytes of bodies after which no further message is got."""
+"""Bytes of encoded messages, or of bodies read from the disk, after which no further message is got."""
+
+MOST_ANSWERED = 56 * 1024 * 1024
+"""Most bytes of encoded messages in one response: below the 64 MiB that clients of the control socket accept."""
 
 
 class Publish(Change, frozen=True, tag="publish"):
@@ -108,32 +112,51 @@ class Get(Change, frozen=True, tag="get"):
         actor.check(vhost, READ, "queue", self.queue)
         queue = vhost.queue(self.queue)
         held: list[QueueEntry] = []
-        shown: list[Answer] = []
-        size = 0
         try:
-            while len(held) < min(self.count, MOST_GOT) and size < MOST_GOT_BYTES:
-                entry = queue.get(actor.now)
-                if entry is None:
-                    break
-                queue.hold(entry, None)
-                held.append(entry)
-                shown.append(self._shown(entry, queue.message_count))
-                size += len(shown[-1]["body"])
-        except UNREADABLE as error:
-            raise RequestError("invalid", f"a message cannot be read from the disk: {error}") from None
-        finally:
-            # As after an answer to a client: what could not be read is put back too.
-            {"ack": queue.ack, "reject": queue.reject, "requeue": queue.requeue}[self.outcome](held, actor.now)
+            shown = self._shown(queue, held, actor.now)
+        except BaseException as error:
+            # A message that nobody has received stays: even those to be acknowledged are put back.
+            queue.release(held, actor.now)
+            if isinstance(error, UNREADABLE):
+                raise RequestError("invalid", f"a message cannot be read from the disk: {error}") from None
+            raise
+        {"ack": queue.ack, "reject": queue.reject, "requeue": queue.requeue}[self.outcome](held, actor.now)
         return {"messages": shown}
 
-    def _shown(self, entry: QueueEntry, left: int) -> Answer:
-        message = whole(entry)
+    def _shown(self, queue: Queue, held: list[QueueEntry], now: float) -> list[Answer]:
+        """Return the messages as far as the response may hold them, with their entries in `held`."""
+        shown: list[Answer] = []
+        size = read = 0
+        while len(held) < min(self.count, MOST_GOT) and max(size, read) < MOST_GOT_BYTES:
+            entry = queue.get(now)
+            if entry is None:
+                break
+            queue.hold(entry, None)
+            held.append(entry)
+            message = whole(entry)
+            if message is not entry.message:
+                read += len(message.body)
+            body = message.body if self.truncate is None else message.body[: self.truncate]
+            row_size = len(body) * 4 // 3
+            if row_size <= MOST_ANSWERED:
+                row = self._row(entry, message, body, queue.message_count)
+                row_size = len(msgspec.json.encode(row))
+            if size + row_size > MOST_ANSWERED:
+                if not shown:
+                    raise RequestError("invalid", f"a message has {len(message.body)} bytes: get less with `truncate`")
+                queue.release([held.pop()], now)
+                break
+            shown.append(row)
+            size += row_size
+        return shown
+
+    def _row(self, entry: QueueEntry, message: Message, body: bytes, left: int) -> Answer:
         return {
-            "body": b64encode(message.body[: self.truncate]).decode(),
+            "body": b64encode(body).decode(),
             "payload_bytes": len(message.body),
             "redelivered": entry.is_redelivered,
-            "exchange": message.exchange,
-            "routing_key": message.routing_key,
+            "exchange": definition_value(message.exchange),
+            "routing_key": definition_value(message.routing_key),
             "message_count": left,
             "properties": definition_value(message.properties.present()),
         }

@@ -1,0 +1,50 @@
+"""Messages published and got on behalf of a user: bounds, and what stays in the queue."""
+
+from __future__ import annotations
+
+import pytest
+
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.wire import Table
+from amqproxy.broker.message import Message
+from amqproxy.control.changes import message_changes
+from amqproxy.control.changes.message_changes import MOST_GOT_BYTES
+from tests.control.changes.changing import NOW, Changing
+
+
+def test_messages_that_cannot_be_shown_stay_in_the_queue() -> None:
+    broker = Changing()
+    broker.publish(b"one", b"two")
+    broken = Message("", "q", bytes(12) + b"\x80\x00\xff", b"three")  # a content type that is cut short
+    broker.queue.publish(broken, NOW)
+    for outcome in ("ack", "reject", "requeue"):
+        assert broker.refusal("get", vhost="/", queue="q", count=3, outcome=outcome) == "invalid"
+        assert (broker.queue.message_count, broker.queue.unacked) == (3, 0)
+    assert [each["redelivered"] for each in broker.get(2, "ack")] == [False, False]
+
+
+def test_a_routing_key_that_is_not_text_is_shown_with_replacements() -> None:
+    broker = Changing()
+    broker.queue.publish(Message.made("", "\udcff", Properties(), b""), NOW)
+    [message] = broker.get(1, "ack")
+    assert message["routing_key"] == "\ufffd"
+
+
+def test_a_message_too_long_for_a_response_stays_unless_truncated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_changes, "MOST_ANSWERED", 2000)
+    broker = Changing()
+    broker.publish(b"x" * 1000, b"y" * 1000)
+    assert len(broker.get(2, "ack")) == 1
+    broker.publish(b"z" * 3000)
+    assert len(broker.get(2, "ack")) == 1
+    assert broker.refusal("get", vhost="/", queue="q", count=1, outcome="ack") == "invalid"
+    [message] = broker.get(1, "ack", truncate=2)
+    assert (message["payload_bytes"], message["redelivered"]) == (3000, False)
+
+
+def test_headers_count_in_what_one_request_gets() -> None:
+    broker = Changing()
+    headers = Table({"h": "x" * (MOST_GOT_BYTES // 64)})
+    for _ in range(70):
+        broker.queue.publish(Message.made("", "q", Properties(headers=headers), b""), NOW)
+    assert len(broker.get(70, "ack")) == 64
