@@ -47,6 +47,7 @@ class Access(Enum):
     VHOST_POLICYMAKER = "policymakers with permissions in the virtual host"
     POLICYMAKER = "policymakers"
     SELF_OR_MONITOR = "the user that the path names, and monitoring"
+    SELF_OR_ADMINISTRATOR = "the user that the path names, and administrators"
     MONITOR = "monitoring"
     ADMINISTRATOR = "administrators"
 
@@ -69,6 +70,8 @@ def check_access(access: Access, user: User, values: Mapping[str, str], *, hides
         case Access.POLICYMAKER | Access.VHOST_POLICYMAKER if not user.is_policymaker:
             raise not_authorised("User not authorised to access object")
         case Access.SELF_OR_MONITOR if not user.is_monitor and values["user"] != user.name:
+            raise not_authorised("User not authorised to access object")
+        case Access.SELF_OR_ADMINISTRATOR if not user.is_administrator and values["user"] != user.name:
             raise not_authorised("User not authorised to access object")
         case Access.VHOST_OR_MONITOR if user.is_monitor:
             return

@@ -233,6 +233,8 @@ DELETIONS = [
     Change("GET", "queues/%2F/aliveness-test?columns=name,vhost,durable"),
     Change("DELETE", "vhosts/new"),
     Change("DELETE", "connections/nobody"),
+    Change("DELETE", "connections/username/guest", user="mona"),
+    Change("DELETE", "connections/username/guest", user="mary"),
 ]
 
 CHANGES = [*VHOSTS, *USERS, *QUEUES, *MESSAGES, *DELETIONS]

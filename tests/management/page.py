@@ -21,6 +21,7 @@ WHO = {
     Access.VHOST_POLICYMAKER: "policymaker with permissions in the virtual host",
     Access.POLICYMAKER: "policymaker",
     Access.SELF_OR_MONITOR: "the user itself, or monitoring",
+    Access.SELF_OR_ADMINISTRATOR: "the user itself, or administrator",
     Access.MONITOR: "monitoring",
     Access.ADMINISTRATOR: "administrator",
 }

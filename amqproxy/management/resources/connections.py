@@ -114,6 +114,8 @@ def connection_row(call: Call, entry: Entry) -> Entry:
 async def close_connection(call: Call) -> Done:
     """Close a connection; the header X-Reason is the reply text."""
     entry = await found_connection(call)
+    if not (call.user.is_administrator or entry["user"] == call.user.name):  # monitoring users only see it
+        raise not_authorised("User not authorised to access object")
     await call.broker.ask("close", session=entry["session"], text=call.reason)
     return Done()
 

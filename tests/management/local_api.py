@@ -1,0 +1,96 @@
+"""The API's application over a broker in the same process: no socket, no process, no wait."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from base64 import b64encode
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+import pytest
+
+from amqproxy.broker.broker import Broker
+from amqproxy.control.changes.actor import Actor
+from amqproxy.control.changes.any_change import AnyChange, applied
+from amqproxy.control.management.broker_management import BrokerManagement
+from amqproxy.control.request import ListBrokerObjects, LogInToBroker
+from amqproxy.management import app
+from amqproxy.management.broker_source import BrokerFacts, BrokerSource
+from amqproxy.management.settings import Settings
+from amqproxy.rabbitmq.profile import NEWEST, PROFILES
+from tests.management.api import Answer
+
+
+class LocalSource(BrokerSource):
+    """A broker that is asked directly; `closed` are the requests to close connections."""
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(Path("none"))
+        self._broker = broker
+        self._management = BrokerManagement(broker, {}, [], started=0.0, time=lambda: 1.0)
+        self.closed: list[Any] = []
+        self.connections: list[dict[str, Any]] = []
+
+    async def facts(self) -> BrokerFacts:
+        return BrokerFacts(self._management.facts())
+
+    async def ask(self, request: str, **keys: Any) -> dict[str, Any]:
+        if request == "broker-login":
+            return self._management.login(LogInToBroker(**keys))
+        if request == "close":
+            self.closed.append(keys["session"])
+            return {}
+        actor = Actor(self._broker, self._broker.users[keys["user"]], 0.0)
+        return applied(msgspec.convert(keys["change"], AnyChange), actor)
+
+    async def objects(self, kind: Any, vhost: str | None = None, name: str | None = None) -> AsyncGenerator[Any]:
+        if kind == "connections":
+            found: Any = self.connections
+        else:
+            found = self._management.objects(ListBrokerObjects(kind=kind, vhost=vhost, name=name))
+        for each in found:
+            if each is not None:
+                yield each
+
+
+class LocalApi:
+    """Requests to the application, by users whose passwords are their names."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
+        self.broker = Broker(profile=PROFILES[NEWEST])
+        self.source = LocalSource(self.broker)
+        monkeypatch.setattr(app, "BrokerSource", lambda path: self.source)
+        usual = {"control": Path("none"), "host": "127.0.0.1", "port": 15672}
+        self._app = app.ManagementApp(Settings(**{**usual, **settings}))
+
+    def ask(
+        self, method: str, path: str, body: Any = None, user: str = "guest", headers: Mapping[str, str] = {}
+    ) -> Answer:
+        """Send a request; a `body` other than bytes is sent as JSON."""
+        sent = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        named = {"authorization": f"Basic {b64encode(f'{user}:{user}'.encode()).decode()}", **headers}
+        raw, _, query = f"/api/{path}".partition("?")
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": unquote(raw),
+            "raw_path": raw.encode(),
+            "query_string": query.encode(),
+            "headers": [(name.encode(), value.encode()) for name, value in named.items()],
+            "client": ("127.0.0.1", 1),
+        }
+        parts: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": sent, "more_body": False}
+
+        async def send(message: Any) -> None:
+            parts.append(message)
+
+        asyncio.run(self._app(scope, receive, send))
+        found = {name.decode(): value.decode() for name, value in parts[0]["headers"]}
+        return Answer(parts[0]["status"], found, b"".join(each.get("body", b"") for each in parts[1:]))

@@ -1,0 +1,30 @@
+"""Who may change what by the API."""
+
+from __future__ import annotations
+
+import pytest
+
+from amqproxy.broker.access.users import User
+from tests.management.local_api import LocalApi
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> LocalApi:
+    """The API with users of each tag, who have no permissions."""
+    api = LocalApi(monkeypatch)
+    for name, tag in (("ada", "administrator"), ("mona", "monitoring"), ("mary", "management")):
+        api.broker.add_user(User.with_password(name, name, [tag]))
+    return api
+
+
+@pytest.mark.parametrize(
+    ("user", "status", "closed"), [("mona", 401, []), ("mary", 204, [1]), ("ada", 204, [1]), ("guest", 204, [1])]
+)
+def test_only_its_user_and_administrators_close_a_connection(
+    api: LocalApi, user: str, status: int, closed: list[int]
+) -> None:
+    api.source.connections = [{"connection": "c", "user": "mary", "session": 1}]
+    for path in ("connections/c", "connections/username/mary"):
+        assert api.ask("DELETE", path, user=user).status == status
+        assert api.source.closed == closed
+        api.source.closed.clear()
