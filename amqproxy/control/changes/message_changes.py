@@ -11,6 +11,7 @@ from amqproxy.amqp091.errors import AccessRefused
 from amqproxy.amqp091.properties import Properties
 from amqproxy.broker.access.permissions import READ, WRITE
 from amqproxy.broker.amqp091 import publish_checks
+from amqproxy.broker.arguments import check_short
 from amqproxy.broker.definitions.definitions_json import arguments_of, definition_value
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.consumer import QueueEntry
@@ -20,6 +21,9 @@ from amqproxy.broker.queues.queue import Queue
 from amqproxy.control.changes.access_changes import Answer, Change
 from amqproxy.control.changes.actor import Actor
 from amqproxy.control.request_error import RequestError
+
+FRAME_OVERHEAD = 8
+"""Bytes of a frame besides its payload."""
 
 MOST_GOT = 1000
 """Most messages that one request gets."""
@@ -46,6 +50,7 @@ class Publish(Change, frozen=True, tag="publish"):
         exchange = vhost.exchange(self.exchange)
         if exchange.internal:
             raise AccessRefused(f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'")
+        check_short("the routing key", self.routing_key)
         properties = publish_checks.checked(_properties(self.properties), actor.user, vhost.profile)
         more_keys = () if properties.headers is None else publish_checks.more_keys(properties.headers)
         if more_keys:
@@ -56,9 +61,13 @@ class Publish(Change, frozen=True, tag="publish"):
         if len(body) > actor.broker.max_message_size:
             raise RequestError("invalid", f"a message has {actor.broker.max_message_size} bytes at most")
         message = Message.made(self.exchange, self.routing_key, properties, body, more_keys)
+        most = actor.broker.frame_max - FRAME_OVERHEAD
+        if len(message.header) > most > 0:
+            # Its consumers could not receive it: a content header is one frame.
+            raise RequestError("invalid", f"properties have {most} bytes at most, not {len(message.header)}")
         queues = vhost.router.route(exchange, message, actor.now).queues
-        for queue in queues:
-            queue.publish(message, actor.now)
+        if not all([queue.publish(message, actor.now) for queue in queues]):
+            raise RequestError("rejected", "Unable to publish message. Check queue limits.")
         return {"routed": bool(queues)}
 
 
@@ -70,29 +79,31 @@ def _properties(given: dict[str, Any]) -> Properties:
     except msgspec.ValidationError as error:
         raise RequestError("invalid", f"invalid properties: {error}") from None
     values = {name: value for name, value in msgspec.structs.asdict(found).items() if value is not None}
+    for name, value in values.items():
+        if isinstance(value, str):
+            check_short(name, value)
     return Properties(**values, headers=None if headers is None else arguments_of(headers))
 
 
-ShortText = Annotated[str, msgspec.Meta(max_length=255)]
 Byte = Annotated[int, msgspec.Meta(ge=0, le=255)]
 
 
 class _Scalars(msgspec.Struct):
     """Properties but for the headers."""
 
-    content_type: ShortText | None = None
-    content_encoding: ShortText | None = None
+    content_type: str | None = None
+    content_encoding: str | None = None
     delivery_mode: Byte | None = None
     priority: Byte | None = None
-    correlation_id: ShortText | None = None
-    reply_to: ShortText | None = None
-    expiration: ShortText | None = None
-    message_id: ShortText | None = None
+    correlation_id: str | None = None
+    reply_to: str | None = None
+    expiration: str | None = None
+    message_id: str | None = None
     timestamp: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
-    type: ShortText | None = None
-    user_id: ShortText | None = None
-    app_id: ShortText | None = None
-    cluster_id: ShortText | None = None
+    type: str | None = None
+    user_id: str | None = None
+    app_id: str | None = None
+    cluster_id: str | None = None
 
 
 class Get(Change, frozen=True, tag="get"):

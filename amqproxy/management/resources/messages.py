@@ -34,6 +34,8 @@ async def publish(call: Call) -> Entry:
             properties=properties,
         )
     except RequestError as error:
+        if error.name == "rejected":
+            raise Failure(400, "rejected", str(error)) from None
         if error.name == "invalid":
             raise bad_request(f"406 PRECONDITION_FAILED - {error}") from None
         if error.name != "not-found":

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.message import Message
 from amqproxy.control.changes import message_changes
-from amqproxy.control.changes.message_changes import MOST_GOT_BYTES
+from amqproxy.control.changes.message_changes import FRAME_OVERHEAD, MOST_GOT_BYTES
 from tests.control.changes.changing import NOW, Changing
 
 
@@ -48,3 +50,40 @@ def test_headers_count_in_what_one_request_gets() -> None:
     for _ in range(70):
         broker.queue.publish(Message.made("", "q", Properties(headers=headers), b""), NOW)
     assert len(broker.get(70, "ack")) == 64
+
+
+KEYS = {"vhost": "/", "exchange": "", "routing_key": "q", "body": ""}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"exchange": "amq.fanout", "routing_key": "k" * 256},
+        {"exchange": "amq.fanout", "routing_key": "\u00e9" * 128},
+        {"properties": {"message_id": "\u00e9" * 128}},
+        {"properties": {"headers": {"h": "x" * 131_072}}},
+        {"properties": {"headers": {str(number): 0 for number in range(20_000)}}},
+    ],
+)
+def test_what_consumers_could_not_be_sent_is_not_published(changed: dict[str, Any]) -> None:
+    broker = Changing()
+    broker.change("bind", vhost="/", source="amq.fanout", destination_type="queue", destination="q")
+    assert broker.refusal("publish", **{**KEYS, **changed}) == "invalid"
+    assert broker.queue.message_count == 0
+
+
+def test_the_longest_headers_are_delivered() -> None:
+    broker = Changing()
+    most = broker.broker.frame_max - FRAME_OVERHEAD
+    header = Message.made("", "q", Properties(headers=Table({"h": ""})), b"").header
+    broker.change("publish", **KEYS, properties={"headers": {"h": "x" * (most - len(header))}})
+    assert broker.queue.message_count == 1
+    assert broker.refusal("publish", **KEYS, properties={"headers": {"h": "x" * (most - len(header) + 1)}}) == "invalid"
+
+
+def test_a_publish_that_a_full_queue_rejects_is_refused() -> None:
+    broker = Changing()
+    arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
+    broker.change("declare-queue", vhost="/", name="full", arguments=arguments)
+    broker.publish(b"taken", queue="full")
+    assert broker.refusal("publish", **{**KEYS, "routing_key": "full"}) == "rejected"
