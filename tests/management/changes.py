@@ -190,6 +190,16 @@ MESSAGES = [
         "exchanges/%2F/none/publish",
         {"properties": {}, "routing_key": "made", "payload": "x", "payload_encoding": "string"},
     ),
+    Change("PUT", "queues/%2F/full", {**LASTING, "arguments": {"x-max-length": 1, "x-overflow": "reject-publish"}}),
+    *[
+        Change(
+            "POST",
+            "exchanges/%2F/amq.default/publish",
+            {"properties": {}, "routing_key": "full", "payload": text, "payload_encoding": "string"},
+        )
+        for text in ("taken", "rejected")
+    ],
+    Change("DELETE", "queues/%2F/full"),
     Change("POST", "queues/%2F/made/get", {"count": 5, "ackmode": "ack_requeue_true", "encoding": "auto"}),
     Change("POST", "queues/%2F/made/get", {"count": 1, "ackmode": "reject_requeue_true", "encoding": "base64"}),
     Change("POST", "queues/%2F/made/get", {"count": 5, **REQUEUED, "truncate": 2}),

@@ -66,7 +66,8 @@ class Publish(Change, frozen=True, tag="publish"):
             # Its consumers could not receive it: a content header is one frame.
             raise RequestError("invalid", f"properties have {most} bytes at most, not {len(message.header)}")
         queues = vhost.router.route(exchange, message, actor.now).queues
-        if not all([queue.publish(message, actor.now) for queue in queues]):
+        taken = [queue.publish(message, actor.now) for queue in queues]
+        if not all(taken):
             raise RequestError("rejected", "Unable to publish message. Check queue limits.")
         return {"routed": bool(queues)}
 
