@@ -22,6 +22,13 @@ class User(NamedTuple):
     def is_administrator(self) -> bool:
         return ADMINISTRATOR in self.tags
 
+    def may_enter(self, vhost: str) -> bool:
+        """Whether the user may use the paths of a virtual host, and sees its objects.
+
+        As in RabbitMQ, administrators may, and yet need permissions for changes of queues and exchanges.
+        """
+        return self.is_administrator or vhost in self.vhosts
+
     @property
     def is_monitor(self) -> bool:
         """Whether the user sees all connections and nodes, and not only its own."""
@@ -42,9 +49,9 @@ class Access(Enum):
 
     ANYONE = "anyone, without a login"
     MANAGEMENT = "users with a tag of management"
-    VHOST = "users with permissions in the virtual host"
+    VHOST = "users with permissions in the virtual host, and administrators"
     VHOST_OR_MONITOR = "users with permissions in the virtual host, and monitoring"
-    VHOST_POLICYMAKER = "policymakers with permissions in the virtual host"
+    VHOST_POLICYMAKER = "policymakers with permissions in the virtual host, and administrators"
     POLICYMAKER = "policymakers"
     SELF_OR_MONITOR = "the user that the path names, and monitoring"
     SELF_OR_ADMINISTRATOR = "the user that the path names, and administrators"
@@ -76,7 +83,7 @@ def check_access(access: Access, user: User, values: Mapping[str, str], *, hides
         case Access.VHOST_OR_MONITOR if user.is_monitor:
             return
     vhost = values.get("vhost")
-    if access in OF_VHOST and vhost is not None and vhost not in user.vhosts:
+    if access in OF_VHOST and vhost is not None and not user.may_enter(vhost):
         if access is Access.VHOST_POLICYMAKER and not hides_vhosts:
             raise not_authorised("User not authorised to access object")
         raise refused_vhost(hides_vhosts=hides_vhosts)

@@ -54,7 +54,7 @@ class Call(NamedTuple):
 
     def sees(self, vhost: str) -> bool:
         """Whether lists over all virtual hosts show the user this one's objects."""
-        return vhost in self.user.vhosts
+        return self.user.may_enter(vhost)
 
     async def one(self, kind: str, name: str, vhost: str | None = None) -> Entry:
         """Return the broker's object of a name; `Failure` with 404 without one."""

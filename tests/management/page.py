@@ -16,9 +16,9 @@ PAGE = Path(__file__).parents[2] / "docs/management.md"
 WHO = {
     Access.ANYONE: "anyone, without a login",
     Access.MANAGEMENT: "every tag",
-    Access.VHOST: "permissions in the virtual host",
+    Access.VHOST: "permissions in the virtual host, or administrator",
     Access.VHOST_OR_MONITOR: "permissions in the virtual host, or monitoring",
-    Access.VHOST_POLICYMAKER: "policymaker with permissions in the virtual host",
+    Access.VHOST_POLICYMAKER: "policymaker with permissions in the virtual host, or administrator",
     Access.POLICYMAKER: "policymaker",
     Access.SELF_OR_MONITOR: "the user itself, or monitoring",
     Access.SELF_OR_ADMINISTRATOR: "the user itself, or administrator",

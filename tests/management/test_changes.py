@@ -28,3 +28,15 @@ def test_only_its_user_and_administrators_close_a_connection(
         assert api.ask("DELETE", path, user=user).status == status
         assert api.source.closed == closed
         api.source.closed.clear()
+
+
+def test_administrators_see_and_manage_virtual_hosts_without_permissions(api: LocalApi) -> None:
+    api.broker.add_vhost("v")
+    for path in ("queues/v", "exchanges/v/amq.topic", "policies/v", "parameters/vhost-limits/v"):
+        assert api.ask("GET", path, user="ada").status == 200, path
+        assert api.ask("GET", path, user="mary").status in (401, 404), path
+    assert {each["vhost"] for each in api.ask("GET", "exchanges", user="ada").json} == {"/", "v"}
+    assert api.ask("GET", "exchanges", user="mary").json == []
+    policy = {"pattern": "x", "definition": {"max-length": 1}}
+    assert api.ask("PUT", "policies/v/p", policy, user="ada").status == 201
+    assert api.ask("PUT", "queues/v/q", {}, user="ada").status == 401

@@ -62,7 +62,7 @@ def test_no_route_hides_another() -> None:
         (Access.ADMINISTRATOR, ("monitoring",), {}, "Not administrator user"),
         (Access.POLICYMAKER, ("monitoring",), {}, "User not authorised to access object"),
         (Access.SELF_OR_MONITOR, ("management",), {"user": "bob"}, "User not authorised to access object"),
-        (Access.VHOST, ("administrator",), {"vhost": "other"}, "User not authorised to access virtual host"),
+        (Access.VHOST, ("monitoring",), {"vhost": "other"}, "User not authorised to access virtual host"),
     ],
 )
 def test_users_without_the_tag_or_the_permissions_are_refused(
@@ -74,7 +74,7 @@ def test_users_without_the_tag_or_the_permissions_are_refused(
 
 
 def test_rabbitmq_4_hides_virtual_hosts_without_permissions() -> None:
-    user = User("ann", ("administrator",), PERMITTED)
+    user = User("ann", ("monitoring",), PERMITTED)
     with pytest.raises(Failure) as refused:
         check_access(Access.VHOST, user, {"vhost": "other"}, hides_vhosts=True)
     assert refused.value.status == 404
@@ -89,6 +89,8 @@ def test_rabbitmq_4_hides_virtual_hosts_without_permissions() -> None:
         (Access.POLICYMAKER, ("policymaker",), {}),
         (Access.SELF_OR_MONITOR, ("management",), {"user": "ann"}),
         (Access.VHOST, ("management",), {"vhost": "/"}),
+        (Access.VHOST, ("administrator",), {"vhost": "other"}),
+        (Access.VHOST_POLICYMAKER, ("administrator",), {"vhost": "other"}),
         (Access.VHOST_OR_MONITOR, ("monitoring",), {"vhost": "other"}),
     ],
 )
