@@ -40,3 +40,27 @@ def test_administrators_see_and_manage_virtual_hosts_without_permissions(api: Lo
     policy = {"pattern": "x", "definition": {"max-length": 1}}
     assert api.ask("PUT", "policies/v/p", policy, user="ada").status == 201
     assert api.ask("PUT", "queues/v/q", {}, user="ada").status == 401
+
+
+def test_an_import_into_a_virtual_host_stays_in_it(api: LocalApi) -> None:
+    for name in ("v", "other"):
+        api.ask("PUT", f"vhosts/{name}", {})
+    sections = {
+        "users": [{"name": "intruder", "password_hash": "", "tags": ["administrator"]}],
+        "vhosts": [{"name": "made"}],
+        "permissions": [{"user": "mary", "vhost": "other", "configure": "", "write": "", "read": ""}],
+        "topic_permissions": [{"user": "mary", "vhost": "v", "exchange": "amq.topic", "write": "", "read": ""}],
+        "global_parameters": [{"name": "g", "value": 1}],
+        "queues": [{"name": "q", "vhost": "other", "durable": True}, {"name": "own", "durable": True}],
+        "policies": [{"name": "p", "vhost": "other", "pattern": "x", "definition": {"max-length": 1}}],
+    }
+    assert api.ask("POST", "definitions/v", sections).status == 204
+    v, other = api.broker.vhosts["v"], api.broker.vhosts["other"]
+    assert (list(v.queues), list(v.policies)) == (["q", "own"], ["p"])
+    assert not other.queues
+    assert not other.policies
+    assert not {"intruder"} & set(api.broker.users)
+    assert "made" not in api.broker.vhosts
+    assert not api.broker.users["mary"].permissions
+    assert not api.broker.users["mary"].topic_permissions
+    assert not api.broker.global_parameters

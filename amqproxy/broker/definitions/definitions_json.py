@@ -41,7 +41,7 @@ class _Unsupported(Exception):
 
 
 def load(broker: Broker, definitions: Entry, now: float, vhost: str | None = None) -> list[str]:
-    """Create all objects of `definitions`; `vhost` is the default virtual host of entries without one.
+    """Create all objects of `definitions`, or only those of a virtual host, in `vhost` whatever the entries name.
 
     Returns warnings with their places in the file. Entries are left out that this broker cannot have, such as an
     exchange of a plugin's type, and bindings whose source or destination does not exist: RabbitMQ exports those of
@@ -51,6 +51,8 @@ def load(broker: Broker, definitions: Entry, now: float, vhost: str | None = Non
     left_out = [f"{name}: left out: unknown section" for name in definitions if name not in (*_SECTIONS, *HEADINGS)]
     without_effect: dict[str, list[str]] = {}
     for section, make in _SECTIONS.items():
+        if vhost is not None and section not in _OF_VHOST:
+            continue
         for number, entry in enumerate(definitions.get(section) or ()):
             place = f"{section}[{number}]"
             if not isinstance(entry, Mapping):
@@ -58,7 +60,7 @@ def load(broker: Broker, definitions: Entry, now: float, vhost: str | None = Non
             if not isinstance(entry.get("name", ""), str):
                 raise DefinitionError(f"{place}: 'name' is not a string")
             try:
-                make(broker, entry if vhost is None else {"vhost": vhost, **entry}, now)
+                make(broker, entry if vhost is None else {**entry, "vhost": vhost}, now)
                 for what in ineffective(section, entry):
                     without_effect.setdefault(what, []).append(place)
             except KeyError as error:
@@ -251,6 +253,9 @@ _SECTIONS: dict[str, Callable[[Broker, Entry, float], None]] = {
     "bindings": _load_binding,
 }
 """The loader of each section's entries, in the order of loading."""
+
+_OF_VHOST = frozenset({"parameters", "policies", "queues", "exchanges", "bindings"})
+"""The sections of one virtual host, as in RabbitMQ, where permissions belong to users."""
 
 
 # --- export

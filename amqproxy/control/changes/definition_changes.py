@@ -10,7 +10,7 @@ from amqproxy.control.changes.actor import Actor
 
 
 class ImportDefinitions(Change, frozen=True, tag="import"):
-    """Create the objects of a part of a definitions.json; `vhost` is that of entries without one."""
+    """Create the objects of a part of a definitions.json; with `vhost`, only objects in it."""
 
     definitions: dict[str, Any]
     vhost: str | None = None

@@ -156,7 +156,8 @@ def test_a_clients_things_are_exported_and_exclusive_queues_are_not() -> None:
 def test_of_one_virtual_host() -> None:
     broker = Broker()
     queue = {"name": "q", "durable": True, "auto_delete": False, "arguments": {}}
-    load(broker, {"queues": [queue]}, 0.0, "/")
+    load(broker, {"queues": [queue], "vhosts": [{"name": "v"}]}, 0.0, "/")
+    assert list(broker.vhosts) == ["/"]
     assert list(broker.vhosts["/"].queues) == ["q"]
 
 
