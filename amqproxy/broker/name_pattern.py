@@ -7,7 +7,7 @@ lookahead, but many configurations contain `^(?!amq\\.).*`: this module implemen
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from amqproxy.rules.matching.patterns import regular_expression, sound
@@ -37,19 +37,20 @@ class NamePattern:
 
 
 @lru_cache(1024)
-def name_pattern(pattern: str) -> NamePattern:
+def name_pattern(pattern: str, *, ignores_case: bool = False) -> NamePattern:
     """Return the compiled pattern; raise `ValueError` for an invalid regular expression or one that RE2 rejects."""
+    compiled = partial(regular_expression, ignores_case=ignores_case)
     begins = _BEGINNING.match(pattern)
     if begins is None:
-        return NamePattern(pattern, regular_expression(pattern), ())
+        return NamePattern(pattern, compiled(pattern), ())
     rest = pattern[begins.end() :]
     ahead = []
     while rest.startswith(("(?!", "(?=")) and (end := _end_of_group(rest)):
-        ahead.append((regular_expression(f"(?:{rest[3 : end - 1]})"), rest[2] == "="))
+        ahead.append((compiled(f"(?:{rest[3 : end - 1]})"), rest[2] == "="))
         rest = rest[end:]
     if ahead and _has_alternatives(rest):
         raise ValueError(f"`{pattern}` has alternatives to what it looks ahead for: put them in parentheses")
-    return NamePattern(pattern, regular_expression(begins[0] + rest if ahead else pattern), tuple(ahead))
+    return NamePattern(pattern, compiled(begins[0] + rest if ahead else pattern), tuple(ahead))
 
 
 def _end_of_group(pattern: str) -> int:

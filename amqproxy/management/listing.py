@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from amqproxy.broker.name_pattern import name_pattern
 from amqproxy.management.failure import Failure, bad_request
 
 Entry = dict[str, Any]
@@ -84,15 +85,15 @@ def name_matcher(query: ListQuery, *, refuses_patterns: bool) -> Callable[[str],
 
     An invalid pattern is refused by RabbitMQ 3.10 (`refuses_patterns`), and matches no name in RabbitMQ 4.
     """
-    if not query.name:
-        return lambda name: True
+    if not query.is_regex:
+        part = query.name.lower()
+        return lambda name: part in name.lower()
     try:
-        pattern = re.compile(query.name if query.is_regex else re.escape(query.name), re.IGNORECASE)
-    except re.error:
+        return name_pattern(query.name, ignores_case=True).fits
+    except ValueError:
         if refuses_patterns:
             raise bad_request("Pagination parameters are invalid") from None
         return lambda name: False
-    return lambda name: pattern.search(name) is not None
 
 
 _lists = asyncio.Semaphore(LISTS_AT_ONCE)

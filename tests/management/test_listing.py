@@ -67,7 +67,15 @@ def test_pages() -> None:
     found = answer(ROWS, page="1", name="B")
     assert (found["filtered_count"], found["total_count"]) == (2, 3)
     assert answer(ROWS, page="1", name="^b$", use_regex="true")["filtered_count"] == 1
+    assert answer(ROWS, page="1", name="^B$", use_regex="true")["filtered_count"] == 1
+    assert answer(ROWS, page="1", name="^(?!A)", use_regex="true")["filtered_count"] == 2
     assert answer(ROWS, page="1", name="[", use_regex="true")["page_count"] == 0
+    assert answer(ROWS, page="1", name="[")["filtered_count"] == 0
+
+
+def test_a_pattern_takes_time_linear_in_the_names() -> None:
+    rows = [{"vhost": "/", "name": "a" * 255}]
+    assert answer(rows, page="1", name="(.+)+!", use_regex="true")["filtered_count"] == 0
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def whole_expression(pattern: str) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def regular_expression(pattern: str, *, dot_takes_all: bool = False) -> Any:
+def regular_expression(pattern: str, *, dot_takes_all: bool = False, ignores_case: bool = False) -> Any:
     """Compile an expression, with the methods of Python's `re`; matching takes time linear in the text.
 
     Raise `ValueError` if it is invalid. RE2 has no backreferences and no lookaround. Texts must be valid UTF-8: see
@@ -112,6 +112,7 @@ def regular_expression(pattern: str, *, dot_takes_all: bool = False) -> Any:
 
     options = re2.Options()
     options.dot_nl = dot_takes_all
+    options.case_sensitive = not ignores_case
     options.log_errors = False
     options.max_mem = _MEMORY
     try:
