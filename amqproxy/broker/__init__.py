@@ -13,7 +13,7 @@
 - `access`: users, permissions, limits, authentication.
 - `storage`: the journal, the SQLite store, and page files.
 - Used by all of them: `message` is one message, shared by all queues that hold it; `arguments` reads argument tables as
-  RabbitMQ does, `name_pattern` an operator's regular expressions; `events` and the `firehose` report events;
+  RabbitMQ does; `events` and the `firehose` report events;
   `schedule` orders timers, `work` bounds the work of one turn of the loop; `unsent_bytes` counts the bytes that wait to
   be sent, and `server_properties` is the content of connection.start.
 

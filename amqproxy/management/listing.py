@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from amqproxy.broker.name_pattern import name_pattern
 from amqproxy.management.failure import Failure, bad_request
+from amqproxy.rules.matching.name_pattern import name_pattern
 
 Entry = dict[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from amqproxy.broker.name_pattern import name_pattern
+from amqproxy.rules.matching.name_pattern import name_pattern
 
 CONFIGURE, WRITE, READ = "configure", "write", "read"
 

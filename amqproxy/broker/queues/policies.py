@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from amqproxy.broker.arguments import erlang
-from amqproxy.broker.name_pattern import NamePattern, name_pattern
+from amqproxy.rules.matching.name_pattern import NamePattern, name_pattern
 
 QUEUE_KINDS = {"classic": "classic_queues", "quorum": "quorum_queues", "stream": "streams"}
 """Values of apply-to that match one type of queue, from RabbitMQ 3.12 on."""

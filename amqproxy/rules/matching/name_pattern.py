@@ -1,7 +1,7 @@
-"""Operators' regular expressions in permissions and policies, matched with names that clients choose.
+r"""Operators' regular expressions in permissions, policies and lists, matched with names that clients choose.
 
 RabbitMQ uses PCRE, which can take exponential time; RE2, used here, takes time linear in the name. RE2 has no
-lookahead, but many configurations contain `^(?!amq\\.).*`: this module implements lookahead at the beginning.
+lookahead, but many configurations contain `^(?!amq\.).*`: this module implements lookahead at the beginning.
 """
 
 from __future__ import annotations

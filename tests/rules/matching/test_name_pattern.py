@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.broker.name_pattern import name_pattern
+from amqproxy.rules.matching.name_pattern import name_pattern
 
 LIKE_PYTHON = [
     "",
