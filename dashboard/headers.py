@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import socket
-from ipaddress import ip_address
-from urllib.parse import urlsplit
-
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from amqproxy.dashboard.problem import problem_response
 from amqproxy.dashboard.settings import Settings
+from amqproxy.web.browser_requests import has_other_origin, is_of_other_site, is_own, own_names
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
@@ -31,8 +27,6 @@ _HEADERS = {
 
 OTHER_SITE = "this was asked by a page of another site"
 
-_PORT = re.compile(r":\d{1,5}$")
-
 
 class HeaderChecks:
     """Middleware that answers only requests for this server's own names, from its own pages.
@@ -44,12 +38,7 @@ class HeaderChecks:
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
-        self._names = {
-            "localhost",
-            settings.host.lower(),
-            socket.gethostname().lower(),
-            *map(str.lower, settings.hosts),
-        }
+        self._names = own_names(settings.host, *settings.hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -77,33 +66,13 @@ class HeaderChecks:
             await self._app(scope, receive, send_with_headers)
 
     def _refusal(self, headers: Headers, path: str) -> str | None:
-        host = headers.get("host", "")
-        if not self._is_ours(host):
+        if not is_own(headers.get("host", ""), self._names):
             return "the dashboard is not called by this name here (`hosts` names others)"
-        origin = headers.get("origin")
-        if origin is not None and _host_of(origin) != host.lower():
+        if has_other_origin(headers):
             return OTHER_SITE
-        if headers.get("sec-fetch-site", "none") in ("cross-site", "same-site"):
+        if is_of_other_site(headers):
             # Links from other sites may lead to pages, but not to the API.
             is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
             if not is_link or path.startswith("/api"):
                 return OTHER_SITE
         return None
-
-    def _is_ours(self, host: str) -> bool:
-        name = _PORT.sub("", host).lower()
-        if name in self._names:
-            return True
-        try:
-            ip_address(name.removeprefix("[").removesuffix("]"))
-        except ValueError:
-            return False
-        return True
-
-
-def _host_of(origin: str) -> str:
-    """Return the host and port of an `Origin`; "" if it is invalid."""
-    try:
-        return urlsplit(origin).netloc.lower()
-    except ValueError:
-        return ""

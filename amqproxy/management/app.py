@@ -15,6 +15,7 @@ import msgspec
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
+from amqproxy.configuration.values import is_loopback
 from amqproxy.control import RequestError
 from amqproxy.management.access import Access, User, check_access
 from amqproxy.management.body import check_announced, read_body
@@ -27,6 +28,7 @@ from amqproxy.management.route import Found, Routes
 from amqproxy.management.routes import ROUTES
 from amqproxy.management.settings import Settings
 from amqproxy.process.supervision import contained
+from amqproxy.web.browser_requests import has_other_origin, is_of_other_site, is_own, own_names
 
 NOBODY = User("", (), frozenset())
 
@@ -47,6 +49,7 @@ class ManagementApp:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._names = own_names(settings.host)
         self._broker = BrokerSource(settings.control)
         self._logins = Logins(self._broker)
         self._routes = Routes(ROUTES)
@@ -81,6 +84,8 @@ class ManagementApp:
         if method not in found.route.methods:
             await response.refuse_method()
             return
+        if method != "GET" and (has_other_origin(headers) or is_of_other_site(headers)):
+            raise Failure(403, "forbidden", "this was asked by a page of another site")
         user = await self._user(scope, headers, found, method, facts)
         call = Call(
             found.values,
@@ -108,7 +113,10 @@ class ManagementApp:
         if access is Access.ANYONE:
             return NOBODY
         address = scope["client"][0] if scope.get("client") else ""
-        login = await self._logins.log_in(headers.get("authorization", ""), address, vhost, is_4=facts.is_4)
+        # A page under another name of this machine may guess guest's password.
+        is_local = is_loopback(address) and is_own(headers.get("host", ""), self._names)
+        authorization = headers.get("authorization", "")
+        login = await self._logins.log_in(authorization, address, vhost, is_local=is_local, is_4=facts.is_4)
         # As in RabbitMQ: the user's tags first, then whether the virtual host exists, then permissions in it.
         values = {name: found.values[name] for name in found.values if login.has_vhost or name != "vhost"}
         check_access(access, login.user, values, hides_vhosts=facts.is_4)

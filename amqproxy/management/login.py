@@ -6,7 +6,6 @@ import binascii
 from base64 import b64decode
 from typing import NamedTuple
 
-from amqproxy.configuration.values import is_loopback
 from amqproxy.control import RequestError
 from amqproxy.management.access import User
 from amqproxy.management.broker_source import BrokerSource
@@ -28,7 +27,7 @@ class Logins:
         self._broker = broker
         self._wrong_passwords = WrongPasswords()
 
-    async def log_in(self, authorization: str, address: str, vhost: str | None, *, is_4: bool) -> Login:
+    async def log_in(self, authorization: str, address: str, vhost: str | None, *, is_local: bool, is_4: bool) -> Login:
         """Return the login of a request; `Challenge` without one, `Failure` for a wrong password."""
         credentials = _credentials(authorization)
         if credentials is None:
@@ -38,7 +37,7 @@ class Logins:
         async def check() -> Login | None:
             try:
                 found = await self._broker.ask(
-                    "broker-login", user=user, password=password, loopback=is_loopback(address), vhost=vhost
+                    "broker-login", user=user, password=password, loopback=is_local, vhost=vhost
                 )
             except RequestError as error:
                 if error.name == "refused":

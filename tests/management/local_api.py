@@ -72,7 +72,8 @@ class LocalApi:
     ) -> Answer:
         """Send a request; a `body` other than bytes is sent as JSON."""
         sent = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        named = {"authorization": f"Basic {b64encode(f'{user}:{user}'.encode()).decode()}", **headers}
+        login = "Basic " + b64encode(f"{user}:{user}".encode()).decode()
+        named = {"host": "127.0.0.1:15672", "authorization": login, **headers}
         raw, _, query = f"/api/{path}".partition("?")
         scope = {
             "type": "http",

@@ -64,3 +64,29 @@ def test_an_import_into_a_virtual_host_stays_in_it(api: LocalApi) -> None:
     assert not api.broker.users["mary"].permissions
     assert not api.broker.users["mary"].topic_permissions
     assert not api.broker.global_parameters
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 201),
+        ({"sec-fetch-site": "none"}, 201),
+        ({"sec-fetch-site": "same-origin", "origin": "http://localhost:15672"}, 201),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+    ],
+)
+def test_pages_of_other_sites_change_nothing(api: LocalApi, headers: dict[str, str], status: int) -> None:
+    sent = {"host": "localhost:15672", **headers}
+    assert api.ask("PUT", "vhosts/v", {}, headers=sent).status == status
+    assert ("v" in api.broker.vhosts) is (status == 201)
+    assert api.ask("GET", "overview", headers=sent).status == 200
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:15672", "[::1]:15672", "evil.example:15672"])
+def test_guest_logs_in_by_names_of_this_machine_only(api: LocalApi, host: str) -> None:
+    """DNS rebinding lets a page of any name reach this machine."""
+    assert api.ask("GET", "whoami", headers={"host": host}).status == (401 if "evil" in host else 200)
+    assert api.ask("GET", "whoami", user="mary", headers={"host": host}).status == 200
