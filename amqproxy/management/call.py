@@ -66,7 +66,20 @@ class Call(NamedTuple):
     async def change(self, change: str, **keys: Any) -> Entry:
         """Have the broker make a change on behalf of the user; keys whose value is None are left out."""
         given = {name: value for name, value in keys.items() if value is not None}
+        for name in ("arguments", "properties", "definition"):
+            if name in given:
+                self._check_fits(name, given[name])
         return await self.broker.ask("broker-change", user=self.user.name, change={"change": change, **given})
+
+    def _check_fits(self, name: str, value: Any) -> None:
+        """Raise a `Failure` for an object that no frame could hold, before the broker has to decode it."""
+        most = self.facts["frame_max"]
+        try:
+            size = len(msgspec.json.encode(value))
+        except RecursionError:
+            raise bad_request(f"{name}: nested too deeply") from None
+        if 0 < most < size:
+            raise bad_request(f"{name}: {size} bytes, and {most} are the most")
 
     def json(self, fault: str = "not_json") -> Entry:
         """Return the object in the body, empty without a body; `Failure` with 400 if there is no object."""

@@ -13,6 +13,7 @@ from amqproxy.control.request_error import RequestError
 from amqproxy.management.access import User
 from amqproxy.management.broker_source import BrokerFacts, BrokerSource
 from amqproxy.management.call import Call
+from amqproxy.management.failure import Failure
 from amqproxy.management.resources.channels import channel
 from amqproxy.management.settings import Settings
 from tests.management.fake_broker import FakeBroker, objects
@@ -36,7 +37,7 @@ CHANNEL = {
 
 def call(broker: BrokerSource, **values: str) -> Call:
     user = User("guest", ("administrator",), frozenset({"/"}))
-    facts = BrokerFacts({"version": "4.3.0", "node": "rabbit@node"})
+    facts = BrokerFacts({"version": "4.3.0", "node": "rabbit@node", "frame_max": 1000})
     return Call(values, {}, b"", "", user, broker, facts, Settings(control=Path("unused"), host="127.0.0.1", port=0))
 
 
@@ -52,6 +53,23 @@ def test_more_requests_than_turns_for_one_channel_are_all_answered(tmp_path: Pat
 
     found = asyncio.run(asked())
     assert [each["consumer_details"] for each in found] == [[]] * (2 * MAX_REQUESTS)
+
+
+@pytest.mark.parametrize("name", ["arguments", "properties", "definition"])
+def test_the_broker_is_not_sent_an_object_larger_than_a_frame(tmp_path: Path, name: str) -> None:
+    fake = FakeBroker(tmp_path / "control.sock", {"broker-change": {"new": True}})
+    keys: dict[str, Any] = {name: {"a": [0] * 400}}
+
+    async def asked() -> None:
+        async with fake.serving(), asyncio.timeout(DEADLINE):
+            one = call(BrokerSource(fake.path))
+            assert (await one.change("any", **keys))["new"]
+            keys[name]["a"] *= 2
+            with pytest.raises(Failure, match="1000 are the most"):
+                await one.change("any", **keys)
+
+    asyncio.run(asked())
+    assert fake.asked == ["broker-change"]
 
 
 def test_a_list_waits_for_its_turn_no_longer_than_a_request(tmp_path: Path) -> None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import struct
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
 
 from amqproxy.amqp091.errors import AccessRefused
+from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.users import User
+from amqproxy.broker.amqp091.argument_checks import check_arguments
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.definitions.definitions_json import arguments_of
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.control.request_error import RequestError
 
@@ -35,6 +42,26 @@ class Actor(NamedTuple):
     def check(self, vhost: VirtualHost, operation: str, kind: str, name: str) -> None:
         """Raise 403 unless the user's permissions allow the operation, as for an AMQP client."""
         self.user.check(vhost.name, operation, kind, name)
+
+    def table(self, what: str, given: Mapping[str, Any]) -> Table:
+        """Return an argument table; raise `RequestError` or a `ProtocolError` for one that no client could send."""
+        self.check_size(what, given)
+        try:
+            found = arguments_of(given)
+        except struct.error:
+            raise RequestError("invalid", f"{what}: an integer of more than 64 bits") from None
+        self._check_fits(what, len(found.octets))
+        check_arguments(found)
+        return found
+
+    def check_size(self, what: str, given: Mapping[str, Any]) -> None:
+        """Raise `RequestError` for an object whose JSON is larger than a frame: its work is done in one turn."""
+        self._check_fits(what, len(msgspec.json.encode(given)))
+
+    def _check_fits(self, what: str, size: int) -> None:
+        most = self.broker.frame_max
+        if 0 < most < size:
+            raise RequestError("invalid", f"{what}: {size} bytes, and {most} are the most")
 
 
 def check_not_default(exchange: str) -> None:

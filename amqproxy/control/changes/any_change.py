@@ -73,5 +73,7 @@ def applied(change: AnyChange, actor: Actor) -> Answer:
         return change.apply(actor)
     except ProtocolError as error:
         raise RequestError(NAMES.get(error.code, "invalid"), error.text) from None
+    except RecursionError:
+        raise RequestError("invalid", "an object is nested too deeply") from None
     except ValueError as error:
         raise RequestError("invalid", str(error)) from None

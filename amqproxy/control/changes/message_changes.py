@@ -12,7 +12,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.broker.access.permissions import READ, WRITE
 from amqproxy.broker.amqp091 import publish_checks
 from amqproxy.broker.arguments import check_short
-from amqproxy.broker.definitions.definitions_json import arguments_of, definition_value
+from amqproxy.broker.definitions.definitions_json import definition_value
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.consumer import QueueEntry
 from amqproxy.broker.queues.paged_bodies import whole
@@ -51,7 +51,7 @@ class Publish(Change, frozen=True, tag="publish"):
         if exchange.internal:
             raise AccessRefused(f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'")
         check_short("the routing key", self.routing_key)
-        properties = publish_checks.checked(_properties(self.properties), actor.user, vhost.profile)
+        properties = publish_checks.checked(_properties(actor, self.properties), actor.user, vhost.profile)
         more_keys = () if properties.headers is None else publish_checks.more_keys(properties.headers)
         if more_keys:
             properties = publish_checks.without_bcc(properties)
@@ -72,9 +72,11 @@ class Publish(Change, frozen=True, tag="publish"):
         return {"routed": bool(queues)}
 
 
-def _properties(given: dict[str, Any]) -> Properties:
+def _properties(actor: Actor, given: dict[str, Any]) -> Properties:
     known = {name: value for name, value in given.items() if name in Properties.__struct_fields__}
     headers = known.pop("headers", None)
+    if not isinstance(headers, dict | None):
+        raise RequestError("invalid", "headers: not an object")
     try:
         found = msgspec.convert(known, _Scalars)
     except msgspec.ValidationError as error:
@@ -83,7 +85,7 @@ def _properties(given: dict[str, Any]) -> Properties:
     for name, value in values.items():
         if isinstance(value, str):
             check_short(name, value)
-    return Properties(**values, headers=None if headers is None else arguments_of(headers))
+    return Properties(**values, headers=None if headers is None else actor.table("headers", headers))
 
 
 Byte = Annotated[int, msgspec.Meta(ge=0, le=255)]

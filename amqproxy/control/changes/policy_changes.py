@@ -22,6 +22,7 @@ class PutPolicy(Change, frozen=True, tag="put-policy"):
 
     def apply(self, actor: Actor) -> Answer:
         vhost = actor.vhost(self.vhost)
+        actor.check_size("definition", self.definition)
         is_new = self.name not in (vhost.operator_policies if self.is_operator else vhost.policies)
         policy = make_policy(
             self.name, self.pattern, self.definition, self.priority, self.apply_to, is_operator=self.is_operator

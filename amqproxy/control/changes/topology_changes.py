@@ -8,7 +8,6 @@ import msgspec
 
 from amqproxy.amqp091.errors import AccessRefused, InternalError
 from amqproxy.broker.access.permissions import CONFIGURE, READ, WRITE
-from amqproxy.broker.definitions.definitions_json import arguments_of
 from amqproxy.broker.exchanges.exchange import Binding, Exchange
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
@@ -40,7 +39,7 @@ class DeclareQueue(Change, frozen=True, tag="declare-queue"):
                 actor.check(vhost, READ, "queue", self.name)
                 actor.check(vhost, WRITE, "exchange", dead_letters_to)
         flags = {"durable": self.durable, "auto_delete": self.auto_delete}
-        arguments = vhost.with_default_type(arguments_of(self.arguments), exclusive=False, **flags)
+        arguments = vhost.with_default_type(actor.table("arguments", self.arguments), exclusive=False, **flags)
         vhost.declare_queue(self.name, None, exclusive=False, arguments=arguments, now=actor.now, **flags)
         return {"new": is_new}
 
@@ -106,7 +105,7 @@ class DeclareExchange(Change, frozen=True, tag="declare-exchange"):
             durable=self.durable,
             auto_delete=self.auto_delete,
             internal=self.internal,
-            arguments=arguments_of(self.arguments),
+            arguments=actor.table("arguments", self.arguments),
         )
         return {"new": is_new}
 
@@ -160,7 +159,7 @@ class Bind(_BindingEnds, frozen=True, tag="bind"):
 
     def apply(self, actor: Actor) -> Answer:
         vhost, source, destination = self.checked(actor, self.routing_key)
-        arguments = arguments_of(self.arguments)
+        arguments = actor.table("arguments", self.arguments)
         vhost.bind(source, destination, self.routing_key, arguments)
         return {"properties_key": properties_key(self.routing_key, arguments.octets if arguments else b"")}
 

@@ -74,6 +74,7 @@ class BrokerManagement:
             "alarms": sorted(broker.alarms),
             "directory": None if self._directory is None else str(self._directory),
             "consumer_timeout": broker.consumer_timeout,
+            "frame_max": broker.frame_max,
             "files": open_files(),
             "files_limit": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
             "most_connections": self._most_connections,
