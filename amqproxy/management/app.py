@@ -30,6 +30,9 @@ from amqproxy.management.settings import Settings
 from amqproxy.process.supervision import contained
 from amqproxy.web.browser_requests import has_other_origin, is_of_other_site, is_own, own_names
 
+MAX_REASON = 200
+"""Maximum number of characters of a reply text."""
+
 NOBODY = User("", (), frozenset())
 
 CHALLENGE = (b"www-authenticate", b'Basic realm="RabbitMQ Management"')
@@ -91,7 +94,7 @@ class ManagementApp:
             found.values,
             dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
             b"" if method == "GET" else await read_body(receive),
-            headers.get("x-reason") or "Closed via management plugin",
+            (headers.get("x-reason") or "Closed via management plugin")[:MAX_REASON],
             user,
             self._broker,
             facts,

@@ -6,6 +6,9 @@ from typing import Any
 
 from amqproxy.control import RequestError
 
+GONE = ("no-session", "not-open", "no-user", "no-vhost")
+"""Errors of the broker about an object that ended or was deleted after the API had found it."""
+
 
 class Failure(Exception):
     """A request that is answered with an error; `keys` are further keys of the response."""
@@ -46,6 +49,8 @@ def refusal(error: RequestError) -> Failure:
     match error.name:
         case "denied":
             return not_authorised("Access refused.")
+        case name if name in GONE:
+            return not_found()
         case "not-found":
             return Failure(404, "not_found", str(error))
         case "invalid" | "malformed":

@@ -249,6 +249,8 @@ DELETIONS = [
     Change("GET", "aliveness-test/none"),
     Change("GET", "aliveness-test/other", user="mary"),
     Change("GET", "queues/%2F/aliveness-test?columns=name,vhost,durable"),
+    Change("POST", "definitions", {"vhosts": [{"name": "kept", "metadata": {"protected_from_deletion": True}}]}),
+    Change("DELETE", "vhosts/kept"),
     Change("DELETE", "vhosts/new"),
     Change("DELETE", "connections/nobody"),
     Change("DELETE", "connections/username/guest", user="mona"),

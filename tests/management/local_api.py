@@ -26,13 +26,14 @@ from tests.management.api import Answer
 
 
 class LocalSource(BrokerSource):
-    """A broker that is asked directly; `closed` are the requests to close connections."""
+    """A broker that is asked directly; `closed` and `texts` are of the requests to close connections."""
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(Path("none"))
         self._broker = broker
         self._management = BrokerManagement(broker, {}, [], started=0.0, time=lambda: 1.0)
         self.closed: list[Any] = []
+        self.texts: list[str] = []
         self.connections: list[dict[str, Any]] = []
 
     async def facts(self) -> BrokerFacts:
@@ -43,6 +44,7 @@ class LocalSource(BrokerSource):
             return self._management.login(LogInToBroker(**keys))
         if request == "close":
             self.closed.append(keys["session"])
+            self.texts.append(keys["text"])
             return {}
         actor = Actor(self._broker, self._broker.users[keys["user"]], 0.0)
         return applied(msgspec.convert(keys["change"], AnyChange), actor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amqproxy.broker.access.users import User
+from amqproxy.control import RequestError
 from tests.management.local_api import LocalApi
 
 
@@ -90,3 +91,54 @@ def test_guest_logs_in_by_names_of_this_machine_only(api: LocalApi, host: str) -
     """DNS rebinding lets a page of any name reach this machine."""
     assert api.ask("GET", "whoami", headers={"host": host}).status == (401 if "evil" in host else 200)
     assert api.ask("GET", "whoami", user="mary", headers={"host": host}).status == 200
+
+
+@pytest.mark.parametrize("users", [5, "guest", [5], {"guest": 1}, None])
+def test_bulk_deletion_takes_a_list_of_names_only(api: LocalApi, users: object) -> None:
+    api.broker.add_user(User("g", ""))
+    assert api.ask("POST", "users/bulk-delete", {"users": users}).status == 400
+    assert {"g", "guest"} <= set(api.broker.users)
+
+
+def test_a_protected_virtual_host_is_not_deleted(api: LocalApi) -> None:
+    api.ask("POST", "definitions", {"vhosts": [{"name": "v", "metadata": {"protected_from_deletion": True}}]})
+    refused = api.ask("DELETE", "vhosts/v")
+    text = "Refusing to delete virtual host 'v' because it is protected from deletion"
+    assert (refused.status, refused.json) == (412, {"error": "precondition_failed", "reason": text})
+    assert "v" in api.broker.vhosts
+
+
+def test_a_default_queue_type_is_a_change_to_record(api: LocalApi) -> None:
+    api.ask("PUT", "vhosts/v", {"description": "d", "tags": "t"})
+    events: list[str] = []
+    api.broker.events.observers.append(lambda event: events.append(event.name))
+    assert api.ask("PUT", "vhosts/v", {"default_queue_type": "quorum"}).status == 204
+    assert events == ["vhost.metadata.set"]
+    v = api.broker.vhosts["v"]
+    assert (v.description, v.tags, v.metadata) == ("d", ["t"], {"default_queue_type": "quorum"})
+
+
+@pytest.mark.parametrize("name", ["no-session", "not-open", "no-user", "no-vhost"])
+def test_what_is_gone_meanwhile_is_not_found(api: LocalApi, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    api.source.connections = [{"connection": "c", "user": "mary", "session": each} for each in (1, 2)]
+    asked: list[int] = []
+    ask = api.source.ask
+
+    async def gone(request: str, **keys: object) -> dict[str, object]:
+        if request != "close":
+            return await ask(request, **keys)
+        asked.append(int(str(keys["session"])))
+        raise RequestError(name, "gone")
+
+    monkeypatch.setattr(api.source, "ask", gone)
+    assert api.ask("DELETE", "connections/c").status == 404
+    asked.clear()
+    if name.endswith(("session", "open")):
+        assert api.ask("DELETE", "connections/username/mary").status == 204
+        assert asked == [1, 2]
+
+
+def test_a_long_reason_is_cut(api: LocalApi) -> None:
+    api.source.connections = [{"connection": "c", "user": "mary", "session": 1}]
+    assert api.ask("DELETE", "connections/c", headers={"x-reason": "x" * 300}).status == 204
+    assert api.source.texts == ["x" * 200]

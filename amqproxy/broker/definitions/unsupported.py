@@ -62,7 +62,7 @@ GLOBAL_PARAMETERS = frozenset({"cluster_name", "cluster_tags", "internal_cluster
 """Global parameters that only describe the cluster."""
 
 
-VHOST_METADATA = frozenset({"default_queue_type", "description", "tags"})
+VHOST_METADATA = frozenset({"default_queue_type", "description", "protected_from_deletion", "tags"})
 """Metadata of virtual hosts that has an effect, or is a note for people."""
 
 

@@ -36,6 +36,7 @@ class PutVhost(Change, frozen=True, tag="put-vhost"):
         vhost = actor.broker.add_vhost(self.name)
         if self.default_queue_type is not None:
             vhost.metadata["default_queue_type"] = self.default_queue_type
+            vhost.describe(vhost.description, vhost.tags)
         if self.description is not None or self.tags is not None or is_new:
             vhost.describe(self.description or "", self.tags or ())
         if self.tracing is not None:

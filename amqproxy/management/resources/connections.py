@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from amqproxy.configuration.values import split_address
+from amqproxy.control import RequestError
 from amqproxy.management.call import Call, Done, Entry
-from amqproxy.management.failure import not_authorised, not_found
+from amqproxy.management.failure import GONE, not_authorised, not_found
 from amqproxy.management.listing import Rows
 
 UNKNOWN = (
@@ -124,5 +125,9 @@ async def close_of_user(call: Call) -> Done:
     """Close all connections of one user."""
     found = [each async for each in call.broker.objects("connections") if each["user"] == call.values["user"]]
     for each in found:
-        await call.broker.ask("close", session=each["session"], text=call.reason)
+        try:
+            await call.broker.ask("close", session=each["session"], text=call.reason)
+        except RequestError as error:
+            if error.name not in GONE:
+                raise
     return Done()

@@ -61,7 +61,10 @@ async def delete_user(call: Call) -> Done:
 
 async def bulk_delete(call: Call) -> Done:
     """Delete several users; RabbitMQ 3.10 refuses a list with one that does not exist, after those before it."""
-    for name in call.required("users")["users"]:
+    names = call.required("users")["users"]
+    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+        raise bad_request("users is not a list of names")
+    for name in names:
         answer = await call.change("delete-user", name=name)
         if not answer["found"] and not call.facts.is_4:
             raise bad_request(["no_such_user", name])

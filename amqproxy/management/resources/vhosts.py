@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from amqproxy.management.call import Call, Done, Entry, deleted, put
-from amqproxy.management.failure import bad_request
+from amqproxy.management.failure import Failure, bad_request, not_found
 from amqproxy.management.listing import Rows
 
 
@@ -24,7 +24,7 @@ async def vhosts(call: Call) -> Rows:
 async def vhost(call: Call) -> Entry:
     async for each in call.broker.objects("vhosts", call.values["vhost"]):
         return vhost_row(call, each)
-    raise AssertionError("the path's virtual host exists")
+    raise not_found()  # it was deleted after the login
 
 
 def vhost_row(call: Call, entry: Entry) -> Entry:
@@ -71,6 +71,11 @@ async def put_vhost(call: Call) -> Done:
 
 
 async def delete_vhost(call: Call) -> Done:
+    """Delete a virtual host, unless its metadata protect it; RabbitMQ 3.10 has no protection."""
+    if call.facts.is_4 and (await vhost(call))["protected_from_deletion"]:
+        name = call.values["vhost"]
+        text = f"Refusing to delete virtual host '{name}' because it is protected from deletion"
+        raise Failure(412, "precondition_failed", text)
     return deleted(await call.change("delete-vhost", name=call.values["vhost"]))
 
 

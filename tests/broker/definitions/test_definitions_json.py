@@ -271,9 +271,10 @@ def test_a_queue_declared_by_definition_is_a_clients_own() -> None:
         ({"users": [{"name": "u", "limits": {"max-queues": 1}}]}, "users[0]: no effect: limit 'max-queues'"),
         ({"vhosts": [{"name": "v", "limits": [["max-fun", 1]]}]}, "vhosts[0]: no effect: limit 'max-fun'"),
         (
-            {"vhosts": [{"name": "v", "metadata": {"protected_from_deletion": True, "default_queue_type": "classic"}}]},
-            "vhosts[0]: no effect: metadata protected_from_deletion = True",
+            {"vhosts": [{"name": "v", "metadata": {"unheard_of": True, "default_queue_type": "classic"}}]},
+            "vhosts[0]: no effect: metadata unheard_of = True",
         ),
+        ({"vhosts": [{"name": "v", "metadata": {"protected_from_deletion": True}}]}, None),
         ({"vhosts": [{"name": "v", "default_queue_type": "quorum"}]}, None),
         (
             {"policies": [{"vhost": "/", "name": "p", "pattern": ".*", "definition": {"consumer-timeout": 1}}]},
