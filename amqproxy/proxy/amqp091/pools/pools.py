@@ -30,6 +30,9 @@ from amqproxy.proxy.upstreams.member import Member
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Transport, TransportBroken
 
+AHEAD = 0.5
+"""Part of `trust` after which the broker is asked again, while clients are still accepted at once."""
+
 SPARE_FOR = 5.0
 """Seconds for which a connection that has checked a login waits for a client to use it."""
 
@@ -74,6 +77,7 @@ class Pools:
         self._checking: dict[bytes, tuple[trio.Lock, int]] = {}
         self._spares: dict[bytes, list[_Spare]] = {}
         self._opening = 0
+        self._verifying: set[Pool] = set()
 
     @property
     def source(self) -> CredentialSource | None:
@@ -211,6 +215,7 @@ class Pools:
         for member in members[:1]:
             pool = self.pools.get(PoolKey(member, client.vhost, credential.user, digest))
             if pool is not None and self._is_fresh(pool):
+                self._verify_ahead(pool, credential, digest)
                 return pool
         async with self._turn(digest + client.vhost.encode("utf-8", "surrogateescape")):
             for member in members[:1]:
@@ -218,6 +223,21 @@ class Pools:
                 if pool is not None and self._is_fresh(pool):
                     return pool
             return await self._opened_pool(members, client.vhost, credential, digest)
+
+    def _verify_ahead(self, pool: Pool, credential: Credential, digest: bytes) -> None:
+        """Ask the broker again before the pool's trust ends, so that no client waits for it; one request at a time."""
+        if pool in self._verifying or trio.current_time() < pool.verified_at + AHEAD * self.config.trust:
+            return
+
+        async def verify() -> None:
+            try:
+                with suppress(ClosedByBroker, Unreachable, TransportBroken):
+                    await self._opened_pool([pool.key.member], pool.key.vhost, credential, digest)
+            finally:
+                self._verifying.discard(pool)
+
+        self._verifying.add(pool)
+        self.start(verify)
 
     def _is_fresh(self, pool: Pool) -> bool:
         return trio.current_time() < pool.verified_at + self.config.trust
@@ -229,7 +249,9 @@ class Pools:
             member, logged_in = await self._opened_vhost(members, vhost, credential, digest)
         except ClosedByBroker as error:
             pool = self.pools.get(PoolKey(members[0], vhost, credential.user, digest)) if members else None
-            if not _is_limit(error):
+            if error.code == AccessRefused.code:
+                self.revoke(digest)
+            elif not _is_limit(error):
                 self._revoke_vhost(digest, vhost)
             elif pool is not None and pool.upstreams:  # which has accepted the login all the same
                 pool.verified_at = trio.current_time()

@@ -164,7 +164,7 @@ async def test_a_wrong_password_opens_nothing(autojump_clock: MockClock) -> None
 async def test_the_broker_is_asked_again_after_a_while(autojump_clock: MockClock) -> None:
     async with house(trust=30.0) as found:
         await found.client()
-        await trio.sleep(29)
+        await trio.sleep(14)
         await found.client()
         assert len(found.brokers) == 1
         await trio.sleep(31)
@@ -172,6 +172,32 @@ async def test_the_broker_is_asked_again_after_a_while(autojump_clock: MockClock
         assert len(found.brokers) == 2
         await wait_all_tasks_blocked()
         assert len(found.open_brokers) == 1
+
+
+async def test_clients_that_keep_coming_never_wait_for_the_broker(autojump_clock: MockClock) -> None:
+    async with house(trust=30.0) as found:
+        await found.client()
+        found.delay = 1.0
+        for _ in range(100):
+            began = trio.current_time()
+            place = await found.client()
+            assert trio.current_time() == began
+            await place.transport.aclose()
+            await trio.sleep(1)
+        assert 4 <= len(found.brokers) <= 8
+        assert len(found.open_brokers) == 1
+
+
+async def test_a_password_that_is_revoked_while_clients_come_ends_them(autojump_clock: MockClock) -> None:
+    async with house(trust=30.0) as found:
+        place = await found.client()
+        found.accepts.clear()
+        await trio.sleep(20)
+        await found.client()  # is still trusted, and has the broker asked
+        with pytest.raises(TransportBroken, match="no longer accepts the credentials"):
+            await place.transport.receive()
+        with pytest.raises(LoginDenied):
+            await found.client()
 
 
 async def test_all_clients_are_told_when_their_password_is_revoked(autojump_clock: MockClock) -> None:
