@@ -60,6 +60,11 @@ def routes_of(
     else:
         default = groups[config.upstream]
     by_listener = {each.address: groups[each.upstream] for each in config.listen if each.upstream is not None}
+    if before is not None:  # a listener that the config has no longer is there until a restart, with its group
+        present = {each.address for each in config.listen}
+        for address, group in before.by_listener.items():
+            if address not in present:
+                by_listener[address] = groups.get(group.name, group)
     routes = [Route(each, groups[each.upstream]) for each in config.routes]
     found = Routes(default, by_listener, routes, groups.values())
     for group in found.groups:

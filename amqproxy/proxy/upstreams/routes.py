@@ -65,6 +65,11 @@ class Routes:
         return self._by_listener.get(listener, self.default)
 
     @property
+    def by_listener(self) -> dict[str, UpstreamGroup]:
+        """The listeners' groups, by the addresses of the listeners."""
+        return dict(self._by_listener)
+
+    @property
     def groups(self) -> list[UpstreamGroup]:
         """All groups that clients may be routed to, the default one first."""
         routed = (route.group for route in self._routes)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from functools import partial
 
 import trio
 
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.process.log import logger
-from amqproxy.proxy.admission_queue import AdmissionQueue
+from amqproxy.proxy.admission_queue import AdmissionQueue, QueueFull
 from amqproxy.proxy.admissions import await_turn
 from amqproxy.proxy.logins.client_network import client_network
 from amqproxy.proxy.upstream import MAIN, Unreachable
@@ -119,9 +120,18 @@ class Upstreams:
         """Give pools access to the brokers of their group, which a reload may have replaced."""
         pools.connect = Connect(
             lambda client: group.candidates(trio.current_time(), group.key_of(client)),
-            lambda members, log_in: self._reach_first(group, None, lambda: False, HEADER, members, log_in),
+            partial(self._reach_for_pools, group),
         )
         pools.start = self.start
+
+    async def _reach_for_pools(self, group: UpstreamGroup, members: list[Member], log_in: MemberLogin) -> Reached:
+        """Connect to the first of these members, in turn with the logins of clients."""
+        if group.logins is not None:
+            try:
+                await _admitted(group, group.logins, "pool", lambda: False, nullcontext)
+            except QueueFull:
+                raise Unreachable("queue full", f"{group.name} has too many logins that wait") from None
+        return await self._reach_first(group, None, lambda: False, HEADER, members, log_in)
 
     async def _reach(
         self,

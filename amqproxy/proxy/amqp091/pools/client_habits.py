@@ -19,6 +19,9 @@ WATCHED = 5
 PINNED = 3
 """A client that was pinned in `PINNED` of its last `WATCHED` connections begins with a connection of its own."""
 
+REMEMBERED_FOR = 600.0
+"""Seconds for which a pin counts, so that a client that has changed its ways shares again."""
+
 
 class _ClientKey(NamedTuple):
     user: str
@@ -28,7 +31,8 @@ class _ClientKey(NamedTuple):
 
 class _Habit:
     def __init__(self) -> None:
-        self.pins: deque[bool] = deque(maxlen=WATCHED)
+        self.pins: deque[tuple[float, bool]] = deque(maxlen=WATCHED)
+        """Ends of connections, each with whether the client was pinned by what it did."""
         self.quarantined_until = 0.0
 
 
@@ -52,11 +56,12 @@ class ClientHabits:
         habit = self._habit(client)
         if self._clock() < habit.quarantined_until:
             return PinReason.QUARANTINE
-        return PinReason.HABIT if sum(habit.pins) >= PINNED else None
+        since = self._clock() - REMEMBERED_FOR
+        return PinReason.HABIT if sum(was_pinned for at, was_pinned in habit.pins if at > since) >= PINNED else None
 
     def note_connection(self, client: Client, *, was_pinned: bool) -> None:
         """Note whether a client that leaves was pinned by what it did itself."""
-        self._habit(client).pins.append(was_pinned)
+        self._habit(client).pins.append((self._clock(), was_pinned))
 
     def quarantine(self, client: Client, seconds: float) -> None:
         self._habit(client).quarantined_until = self._clock() + seconds

@@ -16,7 +16,7 @@ from amqproxy.proxy.amqp091.pools.pool_login import LoggedIn
 from amqproxy.proxy.amqp091.pools.request_proof import RequestProofs
 from amqproxy.proxy.amqp091.pools.scout import Scout
 from amqproxy.proxy.amqp091.pools.shared_upstream import SharedClient, SharedUpstream
-from amqproxy.proxy.upstreams.member import TAKES_CLIENTS, Member
+from amqproxy.proxy.upstreams.member import Member
 from amqproxy.rules.rewriting.secret import Secret
 
 MOST_WAITING = 1000
@@ -88,11 +88,11 @@ class Pool:
             found = self._free_upstream()
             if found is not None:
                 return found
-            if len(self.upstreams) < self.config.upstreams and self._has_room():
+            if self._may_grow:
                 async with self._growing:
                     if self._free_upstream() is not None:
                         continue
-                    if len(self.upstreams) < self.config.upstreams and self._has_room():
+                    if self._may_grow:
                         self.add(await self._open(self.key))
                         continue
             if self._freed.is_set():
@@ -100,10 +100,19 @@ class Pool:
             with trio.move_on_after(RECHECK):  # room may also be left by other pools, and by channels
                 await self._freed.wait()
 
-    def _free_upstream(self) -> SharedUpstream | None:
-        """Return the upstream with the fewest clients, if it has a place."""
+    @property
+    def _may_grow(self) -> bool:
+        """Whether another connection may be opened; those that are too old for further clients do not count."""
         now = trio.current_time()
-        if self.key.member.standing(now) not in TAKES_CLIENTS:
+        return sum(now < each.retires_at for each in self.upstreams) < self.config.upstreams and self._has_room()
+
+    def _free_upstream(self) -> SharedUpstream | None:
+        """Return the upstream with the fewest clients, if it has a place.
+
+        A member that fails is used if the group offers it: all others may fail, too.
+        """
+        now = trio.current_time()
+        if self.key.member.is_draining:
             return None
         found = [each for each in self.upstreams if not each.is_over and now < each.retires_at and each.shared.can_open]
         least = min(found, key=lambda each: len(each.clients), default=None)
@@ -180,7 +189,7 @@ class Pool:
 
     def keep(self, now: float) -> None:
         """Close the connections that nobody uses: those that are old, idle or of a member that takes no clients."""
-        is_leaving = self.key.member.standing(now) not in TAKES_CLIENTS
+        is_leaving = self.key.member.is_draining
         for upstream in self.upstreams:
             is_due = is_leaving or now >= upstream.retires_at or now - upstream.idle_since > self.config.idle
             if not upstream.clients and not upstream.shared.channels and is_due:
@@ -190,6 +199,11 @@ class Pool:
         if scout is not None and not self.scout.is_busy and now - self.scout.used_at > self.config.idle:
             self.scout.upstream = None
             self._start(lambda: scout.close("the pool does not need the connection"))
+
+    @property
+    def connections(self) -> int:
+        """The number of upstream connections, the scout's included."""
+        return len(self.upstreams) + (self.scout.upstream is not None)
 
     @property
     def is_empty(self) -> bool:

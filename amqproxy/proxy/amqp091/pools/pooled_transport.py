@@ -45,6 +45,9 @@ from amqproxy.sockets.transport import Address, Transport, TransportBroken
 MOST_UNREAD = 256 * 1024
 """Largest number of bytes that wait for a client, which would hold up nobody but itself with more."""
 
+PIN_TIMEOUT = 15.0
+"""Seconds for the connection of a pinned client's own."""
+
 SETTLE_TIMEOUT = 1.0
 """Seconds in which both directions of a pinned client begin to use its own connection: a pump takes both or none."""
 
@@ -61,7 +64,7 @@ class Proofs(Protocol):
     def note_proof(self, request: bytes) -> None:
         """Note that the broker has answered a method on a shared connection."""
 
-    async def prove(self, method: Method) -> Answer:
+    async def prove(self, method: Method) -> Answer | None:
         """Send a method on the scout; return the broker's answer. Raises `TransportBroken` if there is no scout."""
 
 
@@ -385,6 +388,8 @@ class PooledTransport:
         verdict = self._proofs.verdict(request)
         if verdict is Verdict.UNKNOWN:
             verdict = await self._proofs.await_verdict(request)
+            if self._channels.get(channel.number) is not channel:
+                return None  # its number may be another client's by now
         if verdict is Verdict.HARD:
             return PinReason.HARD_ERROR
         if verdict is Verdict.PROVEN:
@@ -396,6 +401,8 @@ class PooledTransport:
         if self._channels.get(channel.number) is not channel:
             return None  # what was sent before has failed
         answer = await self._proofs.prove(method)
+        if answer is None:
+            return PinReason.UNPROVEN
         if self._channels.get(channel.number) is not channel:
             return None
         if answer.connection_close is not None:
@@ -445,7 +452,11 @@ class PooledTransport:
         """Go on with an upstream connection of the client's own, which is sent `rest` next."""
         if not await self._settle(self._channels.values()):
             raise TransportBroken(self._lost)
-        transport, answer = await self._pinning.dial(self.member)
+        with trio.move_on_after(PIN_TIMEOUT) as patience:
+            transport, answer = await self._pinning.dial(self.member)
+        if patience.cancelled_caught:
+            self.lose(f"the broker has not answered within {PIN_TIMEOUT:g} s")
+            raise TransportBroken(self._lost)
         own = OwnUpstream(transport)
         try:
             channels = list(self._channels.values())

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import trio
 
-from amqproxy.amqp091.errors import AccessRefused
+from amqproxy.amqp091.errors import AccessRefused, NotAllowed
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.configuration.pool_config import PoolConfig
 from amqproxy.proxy.amqp091.login_handshake import Amqp091LoginHandshake
@@ -22,13 +22,16 @@ from amqproxy.proxy.amqp091.pools.pooled_transport import PooledTransport
 from amqproxy.proxy.amqp091.pools.sharing import PinReason
 from amqproxy.proxy.logins.attempt import Identity, LoginAttempt, LoginDenied
 from amqproxy.proxy.logins.credential import Credential, CredentialSource
-from amqproxy.proxy.logins.handshake import ClosedByBroker
+from amqproxy.proxy.logins.handshake import BrokerRefused, ClosedByBroker
 from amqproxy.proxy.logins.login_check import Login
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.proxy.upstreams.client_pools import Connect, Leased, Pinning
 from amqproxy.proxy.upstreams.member import Member
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Transport, TransportBroken
+
+_NOT_BY_HABIT = (PinReason.HABIT, PinReason.QUARANTINE, PinReason.MANY_CHANNELS, PinReason.HARD_ERROR)
+"""Reasons for pins that do not show what a client usually does."""
 
 AHEAD = 0.5
 """Part of `trust` after which the broker is asked again, while clients are still accepted at once."""
@@ -93,7 +96,7 @@ class Pools:
 
     def _renew(self, credential: Credential) -> None:
         for key, pool in self.pools.items():
-            if credential.is_token and key.credential == self._digest(credential):
+            if credential.is_token and (key.credential, key.user) == (self._digest(credential), credential.user):
                 pool.renew(credential.password)
 
     # --- logins
@@ -141,6 +144,8 @@ class Pools:
         assert self.connect is not None
         try:
             member, logged_in = await self._log_in(self.connect.candidates(client), credential)
+        except BrokerRefused as error:
+            raise LoginDenied(str(error), source="broker") from None
         except ClosedByBroker as error:
             if error.code != AccessRefused.code:  # it may refuse everybody, such as when it shuts down
                 raise Unreachable("no answer", f"the broker has refused the login: {error}") from None
@@ -158,7 +163,10 @@ class Pools:
         found: list[LoggedIn] = []
 
         async def login(transport: Transport, answer: bytes) -> bytes:
-            found.append(await log_in(transport, answer, credential, self.login.offer(self.PROTOCOL)))
+            try:
+                found.append(await log_in(transport, answer, credential, self.login.offer(self.PROTOCOL)))
+            except TransportBroken as error:  # as RabbitMQ refuses some logins: no failure of the member
+                raise BrokerRefused(f"it has closed the connection during the login: {error}") from None
             return b""
 
         reached = await self.connect.reach(members, login)
@@ -231,7 +239,7 @@ class Pools:
 
         async def verify() -> None:
             try:
-                with suppress(ClosedByBroker, Unreachable, TransportBroken):
+                with suppress(ClosedByBroker, BrokerRefused, Unreachable, TransportBroken):
                     await self._opened_pool([pool.key.member], pool.key.vhost, credential, digest)
             finally:
                 self._verifying.discard(pool)
@@ -251,8 +259,10 @@ class Pools:
             pool = self.pools.get(PoolKey(members[0], vhost, credential.user, digest)) if members else None
             if error.code == AccessRefused.code:
                 self.revoke(digest)
+            elif error.code != NotAllowed.code:  # it may refuse everybody, such as when it shuts down
+                raise Unreachable("no answer", f"the broker has refused a connection: {error}") from None
             elif not _is_limit(error):
-                self._revoke_vhost(digest, vhost)
+                self._revoke_vhost(pool)
             elif pool is not None and pool.upstreams:  # which has accepted the login all the same
                 pool.verified_at = trio.current_time()
                 return pool
@@ -286,11 +296,11 @@ class Pools:
         await _open_vhost(logged_in, vhost)
         return member, logged_in
 
-    def _revoke_vhost(self, digest: bytes, vhost: str) -> None:
-        for pool in list(self.pools.values()):
-            if (pool.key.credential, pool.key.vhost) == (digest, vhost):
-                self.counts.revoked += 1
-                pool.lose("the broker no longer grants access to the virtual host")
+    def _revoke_vhost(self, pool: Pool | None) -> None:
+        """End a pool to whose virtual host its member gives no access any more."""
+        if pool is not None:
+            self.counts.revoked += 1
+            pool.lose("the broker no longer grants access to the virtual host")
 
     def _spare(self, digest: bytes) -> tuple[Member, LoggedIn] | None:
         """Take a connection that has checked this credential."""
@@ -316,7 +326,7 @@ class Pools:
 
     def _has_room(self) -> bool:
         """Whether another connection may be opened, for any pool."""
-        return sum(len(each.upstreams) for each in self.pools.values()) + self._opening < self.config.total
+        return sum(each.connections for each in self.pools.values()) + self._opening < self.config.total
 
     def _note_pin(self, pool: Pool, reason: PinReason) -> None:
         pool.pinned += 1
@@ -325,7 +335,7 @@ class Pools:
     def _note_leave(self, client: Client, pool: Pool, transport: PooledTransport) -> None:
         self.counts.clients -= 1
         pinned = transport.pinned
-        if pinned not in (PinReason.HABIT, PinReason.QUARANTINE):
+        if pinned not in _NOT_BY_HABIT:
             self._habits.note_connection(client, was_pinned=pinned is not None)
         if transport.is_culprit:
             self._habits.quarantine(client, self.config.quarantine)
@@ -368,7 +378,7 @@ class Pools:
                 "member": key.member.address,
                 "vhost": key.vhost,
                 "user": key.user,
-                "connections": len(pool.upstreams) + (pool.scout.upstream is not None),
+                "connections": pool.connections,
                 "clients": sum(len(each.clients) for each in pool.upstreams),
                 "pinned": pool.pinned,
                 "channels": sum(each.shared.channels for each in pool.upstreams),

@@ -45,13 +45,19 @@ class Scout:
         """Note that the broker has answered a method on a shared connection."""
         self._proofs.note(request, Answer())
 
-    async def prove(self, method: Method) -> Answer:
+    async def prove(self, method: Method) -> Answer | None:
         """Send a method; return the broker's answer. Raises `TransportBroken` if there is none."""
         request = method.encode()
         trial = self._trials.setdefault(request, trio.Event())
         try:
-            async with self._turn:
+            with trio.move_on_after(self._timeout) as patience:
+                await self._turn.acquire()
+            if patience.cancelled_caught:
+                return None
+            try:
                 answer = await self._answer(method)
+            finally:
+                self._turn.release()
         finally:
             if self._trials.get(request) is trial:
                 del self._trials[request]
@@ -79,7 +85,7 @@ class Scout:
         upstream.flush()
         while channel.answer is None:
             if upstream.is_over:
-                return self._ended(upstream)
+                return self._ended(upstream, method)
             channel.changed = trio.Event()
             await channel.changed.wait()
         answer, channel.answer = channel.answer, None
@@ -96,12 +102,13 @@ class Scout:
         if self._channel is not None:
             self._channel.changed.set()
 
-    def _ended(self, upstream: SharedUpstream) -> Answer:
+    def _ended(self, upstream: SharedUpstream, method: Method) -> Answer:
         """Return the answer of a broker that has closed the connection; raise `TransportBroken` if it was lost."""
         self._give_up()
-        if upstream.shared.closed is None:
+        close = upstream.shared.closed
+        if close is None or (close.failing_class_id, close.failing_method_id) != (method.class_id, method.method_id):
             raise TransportBroken("the broker has closed the connection on which methods are tried")
-        return Answer(connection_close=upstream.shared.closed)
+        return Answer(connection_close=close)
 
     def _give_up(self) -> None:
         if self.upstream is not None:

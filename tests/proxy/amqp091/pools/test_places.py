@@ -16,7 +16,9 @@ from amqproxy.amqp091.frame import HEADER, encode_frame, encode_method
 from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import (
     BasicPublish,
+    ChannelClose,
     ChannelOpen,
+    ChannelOpenOk,
     ConnectionClose,
     ConnectionOpen,
     ConnectionStartOk,
@@ -24,12 +26,14 @@ from amqproxy.amqp091.methods import (
     ConnectionUpdateSecret,
     Method,
     QueueDeclare,
+    QueueDeclareOk,
 )
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.wire import Table
 from amqproxy.configuration.pool_config import PoolConfig
 from amqproxy.proxy.amqp091.login_handshake import Amqp091LoginHandshake
 from amqproxy.proxy.amqp091.pools.pools import Pools
+from amqproxy.proxy.amqp091.pools.sharing import PinReason
 from amqproxy.proxy.logins.attempt import LoginAttempt, LoginDenied
 from amqproxy.proxy.logins.credential import Credential
 from amqproxy.proxy.logins.handshake import Offer
@@ -365,3 +369,84 @@ async def test_a_hard_error_ends_the_author_with_the_brokers_words(autojump_cloc
         again = await found.client(address="10.0.0.1")
         with pytest.raises(TransportBroken, match="no connection of its own"):
             await again.transport.send(encode_method(1, ChannelOpen()))
+
+
+async def test_connections_that_are_too_old_do_not_exhaust_a_pool(autojump_clock: MockClock) -> None:
+    async with house(lifetime=1000.0, upstreams=2) as found:
+        kept = []
+        for _ in range(4):
+            kept.append(await found.client())
+            await found.run_for(1200)
+        assert len(found.open_brokers) == 4
+        assert len({id(each.transport.upstream) for each in kept}) == 4
+
+
+async def test_a_member_that_fails_is_used_if_nothing_else_is_left(autojump_clock: MockClock) -> None:
+    async with house(wait=1.0) as found:
+        found.member.eject(trio.current_time(), 600)
+        first = await found.client()
+        await found.run_for(5)
+        second = await found.client()
+        assert first.transport.upstream is second.transport.upstream
+
+
+async def test_a_broker_that_shuts_down_proves_nothing_of_a_method(autojump_clock: MockClock) -> None:
+    async with house() as found:
+        author = await found.client()
+        await author.transport.send(encode_method(1, ChannelOpen()))
+        await methods_of(author)
+        found.closes[QueueDeclare] = ConnectionClose(320, "CONNECTION_FORCED - broker forced connection closure", 0, 0)
+        with pytest.raises(TransportBroken):
+            await author.transport.send(encode_method(1, QueueDeclare(0, "q")))
+        found.closes.clear()
+        other = await found.client()
+        await other.transport.send(encode_method(1, ChannelOpen()) + encode_method(1, QueueDeclare(0, "q")))
+        assert [type(each) for each in await methods_of(other)] == [ChannelOpenOk, QueueDeclareOk]
+
+
+async def test_a_method_is_not_sent_on_a_channel_that_has_become_anothers(autojump_clock: MockClock) -> None:
+    async with house(clients_per_upstream=1000) as found:
+
+        async def opened() -> Leased:
+            place = await found.client()
+            await place.transport.send(encode_method(1, ChannelOpen()))
+            await methods_of(place)
+            return place
+
+        first, second = await opened(), await opened()
+        number = second.transport.channels[1]
+        found.delay = 1.0  # until the scout is there
+        async with trio.open_nursery() as nursery:
+            for place in (first, second):
+                nursery.start_soon(place.transport.send, encode_method(1, QueueDeclare(0, "q")))
+                await trio.sleep(0.1)
+            found.brokers[0].write(number, ChannelClose(404, "NOT_FOUND", 60, 40))
+            await trio.sleep(0.1)
+            for _ in range(20 * LEAST):
+                if (await opened()).transport.channels[1] == number:
+                    break
+            else:
+                pytest.fail("the number is not given again")
+        await wait_all_tasks_blocked()
+        assert found.brokers[0].of(QueueDeclare) == []
+
+
+async def test_a_client_that_was_pinned_often_shares_again_after_a_while(autojump_clock: MockClock) -> None:
+    async with house() as found:
+
+        async def is_pinned() -> bool:
+            place = await found.client(address="10.0.0.1")
+            try:
+                await place.transport.send(encode_method(1, ChannelOpen()))
+                if (await methods_of(place))[0] != ChannelOpenOk():
+                    return True
+                place.transport.pinned = PinReason.CONSUMES
+                return False
+            except TransportBroken:
+                return True
+            finally:
+                await place.transport.aclose()
+
+        assert [await is_pinned() for _ in range(5)] == [False, False, False, True, True]
+        await trio.sleep(601)
+        assert not await is_pinned()

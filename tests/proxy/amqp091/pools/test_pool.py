@@ -15,7 +15,7 @@ from amqproxy.proxy.amqp091.pools.pool import Pool, PoolKey
 from amqproxy.proxy.amqp091.pools.pool_counts import PoolCounts
 from amqproxy.proxy.amqp091.pools.pool_login import LoggedIn
 from amqproxy.proxy.amqp091.pools.shared_upstream import SharedClient
-from amqproxy.proxy.upstreams.member import Member, Standing
+from amqproxy.proxy.upstreams.member import Member
 from tests.proxy.amqp091.pools.open_connection import open_connection
 from tests.proxy.amqp091.pools.played_broker import PlayedBroker
 
@@ -23,8 +23,7 @@ from tests.proxy.amqp091.pools.played_broker import PlayedBroker
 class Up:
     """A member that takes clients."""
 
-    def standing(self, now: float) -> Standing:
-        return Standing.UP
+    is_draining = False
 
 
 class Guest:
