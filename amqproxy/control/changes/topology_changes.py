@@ -184,7 +184,8 @@ class Unbind(_BindingEnds, frozen=True, tag="unbind"):
         if destination is None:
             return None
         for source, binding in vhost.bindings_to(destination):
-            key = properties_key(binding.routing_key, binding.arguments.octets if binding.arguments else b"")
-            if source.name == self.source and key == self.properties_key:
-                return binding
+            if source.name == self.source:
+                key = properties_key(binding.routing_key, binding.arguments.octets if binding.arguments else b"")
+                if key == self.properties_key:
+                    return binding
         return None

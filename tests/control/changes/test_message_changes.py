@@ -52,6 +52,14 @@ def test_headers_count_in_what_one_request_gets() -> None:
     assert len(broker.get(70, "ack")) == 64
 
 
+def test_bodies_read_from_the_disk_count_even_if_they_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = Message.made("", "q", Properties(), b"x" * (MOST_GOT_BYTES // 4))
+    monkeypatch.setattr(message_changes, "whole", lambda entry: stored)
+    broker = Changing()
+    broker.publish(*[b""] * 9)
+    assert len(broker.get(9, "requeue", truncate=0)) == 4
+
+
 KEYS = {"vhost": "/", "exchange": "", "routing_key": "q", "body": ""}
 
 
