@@ -7,6 +7,7 @@ this is not FastAPI's router, which decodes first.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
@@ -104,7 +105,8 @@ class ManagementApp:
         if isinstance(answer, Rows):
             query = list_query(call.query, has_pages=answer.has_pages)
             is_chosen = name_matcher(query, refuses_patterns=not facts.is_4)
-            await response.stream(listed(answer, query, is_chosen))
+            async with aclosing(listed(answer, query, is_chosen)) as chunks:
+                await response.stream(chunks)
         elif isinstance(answer, Done):
             await response.done(answer)
         else:

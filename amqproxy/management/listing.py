@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -27,6 +27,9 @@ CHUNK = 64 * 1024
 
 LISTS_AT_ONCE = 2
 """Lists that are put together at the same time; others wait, since each may have tens of MiB."""
+
+MOST_HELD = 256 * 1024 * 1024
+"""Most bytes of rows in memory for all lists; one by itself may have more."""
 
 ROWS_A_TURN = 200
 """Rows that are made before other requests have their turn."""
@@ -99,25 +102,46 @@ def name_matcher(query: ListQuery, *, refuses_patterns: bool) -> Callable[[str],
 _lists = asyncio.Semaphore(LISTS_AT_ONCE)
 
 
-async def listed(rows: Rows, query: ListQuery, is_chosen: Callable[[str], bool]) -> AsyncIterator[bytes]:
-    """Yield the response to a list's request in chunks; raise `Failure` before the first for a page out of range."""
-    async with _lists:
-        found: list[tuple[Any, bytes]] = []
-        total = 0
-        async for row in rows.rows:
-            total += 1
-            if not total % ROWS_A_TURN:
-                await asyncio.sleep(0)
-            if not is_chosen(str(row.get("name", ""))):
-                continue
-            chosen: Entry | list[Any] = _columns(row, query.columns) or []  # as RabbitMQ writes an empty object
-            found.append((_sort_key(row, rows.order, query.sort), msgspec.json.encode(chosen)))
+class _Held:
+    """Bytes of the encoded rows of all lists that are put together or being sent."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+
+_held = _Held()
+
+
+async def listed(rows: Rows, query: ListQuery, is_chosen: Callable[[str], bool]) -> AsyncGenerator[bytes]:
+    """Yield the response to a list's request in chunks; raise `Failure` before the first for a page out of range.
+
+    The turn ends once the rows are encoded: clients that read slowly keep the memory of theirs, and block no other.
+    """
+    found: list[tuple[Any, bytes]] = []
+    total = size = 0
+    try:
+        async with _lists:
+            async for row in rows.rows:
+                total += 1
+                if not total % ROWS_A_TURN:
+                    await asyncio.sleep(0)
+                if not is_chosen(str(row.get("name", ""))):
+                    continue
+                chosen: Entry | list[Any] = _columns(row, query.columns) or []  # as RabbitMQ writes an empty object
+                encoded = msgspec.json.encode(chosen)
+                found.append((_sort_key(row, rows.order, query.sort), encoded))
+                size += len(encoded)
+                _held.total += len(encoded)
+                if _held.total > MOST_HELD and size < _held.total:
+                    raise Failure(503, "service_unavailable", "other lists take too much memory: ask again")
         found.sort(key=lambda each: each[0], reverse=query.is_reverse)
         if query.page is None:
             for chunk in _array(each for _, each in found):
                 yield chunk
         else:
             yield _page(found, total, query)
+    finally:
+        _held.total -= size
 
 
 def _page(found: Sequence[tuple[Any, bytes]], total: int, query: ListQuery) -> bytes:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 import pytest
 
+from amqproxy.management import listing
 from amqproxy.management.failure import Failure
-from amqproxy.management.listing import CHUNK, Rows, list_query, listed, name_matcher
+from amqproxy.management.listing import CHUNK, LISTS_AT_ONCE, Rows, list_query, listed, name_matcher
 
 ROWS = [
     {"vhost": "/", "name": "b", "messages": 3, "at": {"x": 1, "y": 2}},
@@ -113,3 +115,41 @@ def test_a_long_list_comes_in_chunks() -> None:
     found = asyncio.run(chunks())
     assert json.loads(b"".join(found)) == rows
     assert max(map(len, found)) < CHUNK + 2000
+
+
+def long_list() -> AsyncGenerator[bytes]:
+    async def made() -> AsyncIterator[dict[str, Any]]:
+        for number in range(300):
+            yield {"vhost": "/", "name": f"{number:06}", "filling": "x" * 1000}
+
+    return listed(Rows(made()), list_query({}, has_pages=True), lambda name: True)
+
+
+async def read(chunks: AsyncIterator[bytes]) -> int:
+    return len(json.loads(b"".join([each async for each in chunks])))
+
+
+def test_slow_readers_do_not_block_other_lists() -> None:
+    async def asked() -> None:
+        slow = [long_list() for _ in range(2 * LISTS_AT_ONCE)]
+        async with asyncio.timeout(5):
+            for each in slow:
+                assert (await anext(each)).startswith(b"[")
+            assert await read(long_list()) == 300
+
+    asyncio.run(asked())
+
+
+def test_the_bytes_of_all_lists_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def asked() -> None:
+        monkeypatch.setattr(listing, "MOST_HELD", 400_000)
+        async with aclosing(long_list()) as slow:
+            await anext(slow)
+            with pytest.raises(Failure) as refused:
+                await read(long_list())
+            assert refused.value.status == 503
+        assert await read(long_list()) == 300
+        monkeypatch.setattr(listing, "MOST_HELD", 1000)
+        assert await read(long_list()) == 300, "a list alone may have any size"
+
+    asyncio.run(asked())
