@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -24,12 +25,20 @@ class BrokerSource(ProxyRequests):
         super().__init__(path, patience)
         self._facts: BrokerFacts | None = None
         self._asked_at = 0.0
+        self._looking_up: asyncio.Task[BrokerFacts] | None = None
 
     async def facts(self) -> BrokerFacts:
         """Return the broker's version, listeners, resources and alarms, at most `FRESH_SECONDS` old."""
-        now = time.monotonic()
-        if self._facts is None or now - self._asked_at > FRESH_SECONDS:
-            self._facts, self._asked_at = BrokerFacts(await self.ask("broker")), now
+        if self._facts is not None and time.monotonic() - self._asked_at <= FRESH_SECONDS:
+            return self._facts
+        if self._looking_up is None or self._looking_up.done():
+            self._looking_up = asyncio.create_task(self._look_up())
+        return await asyncio.shield(self._looking_up)  # others wait for it too
+
+    async def _look_up(self) -> BrokerFacts:
+        asked_at = time.monotonic()
+        self._facts = BrokerFacts(await self.ask("broker"))
+        self._asked_at = asked_at
         return self._facts
 
     async def objects(self, kind: str, vhost: str | None = None, name: str | None = None) -> AsyncGenerator[Entry]:

@@ -55,6 +55,8 @@ def refusal(error: RequestError) -> Failure:
             return Failure(404, "not_found", str(error))
         case "invalid" | "malformed":
             return bad_request(str(error))
+        case "unreachable":
+            return Failure(503, "service_unavailable", "the broker does not answer")
         case _:
             return Failure(503, "service_unavailable", str(error))
 

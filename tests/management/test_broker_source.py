@@ -13,7 +13,7 @@ from amqproxy.control.request_error import RequestError
 from amqproxy.management.access import User
 from amqproxy.management.broker_source import BrokerFacts, BrokerSource
 from amqproxy.management.call import Call
-from amqproxy.management.failure import Failure
+from amqproxy.management.failure import Failure, refusal
 from amqproxy.management.resources.channels import channel
 from amqproxy.management.settings import Settings
 from tests.management.fake_broker import FakeBroker, objects
@@ -70,6 +70,34 @@ def test_the_broker_is_not_sent_an_object_larger_than_a_frame(tmp_path: Path, na
 
     asyncio.run(asked())
     assert fake.asked == ["broker-change"]
+
+
+def test_requests_at_once_share_one_look_up_of_the_brokers_facts(tmp_path: Path) -> None:
+    fake = FakeBroker(tmp_path / "control.sock", {"broker": {"version": "4.3.0", "node": "rabbit@node"}})
+
+    async def asked() -> list[BrokerFacts]:
+        async with fake.serving(), asyncio.timeout(DEADLINE):
+            source = BrokerSource(fake.path)
+            return await asyncio.gather(*(source.facts() for _ in range(5)))
+
+    found = asyncio.run(asked())
+    assert {each.version for each in found} == {(4, 3)}
+    assert fake.asked == ["broker"]
+
+
+def test_a_look_up_that_fails_is_made_again(tmp_path: Path) -> None:
+    fake = FakeBroker(tmp_path / "control.sock", {"broker": {"version": "4.3.0", "node": "rabbit@node"}})
+
+    async def asked() -> None:
+        source = BrokerSource(fake.path)
+        for failed in await asyncio.gather(source.facts(), source.facts(), return_exceptions=True):
+            assert isinstance(failed, RequestError)
+            # Clients that are not logged in get this: it does not name files of the machine.
+            assert refusal(failed).body["reason"] == "the broker does not answer"
+        async with fake.serving(), asyncio.timeout(DEADLINE):
+            assert (await source.facts()).is_4
+
+    asyncio.run(asked())
 
 
 def test_a_list_waits_for_its_turn_no_longer_than_a_request(tmp_path: Path) -> None:
