@@ -16,13 +16,22 @@ ResponseMapping = dict[str, Any]
 """A decoded response or event, as documented in docs/control.md."""
 
 
+MAX_LINE = 8 * 1024 * 1024
+"""Size limit of one request in bytes: it may hold a message's body."""
+
+
 def request_line(request: str, keys: dict[str, Any]) -> bytes:
-    """Encode a request with the keys whose value is not None. `RequestError` if a text is not UTF-8."""
+    """Encode a request with the keys whose value is not None. `RequestError` if it is too long, or not UTF-8."""
     message = {"request": request} | {name: value for name, value in keys.items() if value is not None}
     try:
-        return msgspec.json.encode(message) + b"\n"
+        line = msgspec.json.encode(message) + b"\n"
     except UnicodeEncodeError:
         raise RequestError("malformed", "a text of the request is not UTF-8") from None
+    if len(line) > MAX_LINE:
+        raise RequestError(
+            "too-long", f"a request to a proxy has {MAX_LINE} bytes at most, and this one has {len(line)}"
+        )
+    return line
 
 
 def decoded(line: bytes) -> ResponseMapping | None:

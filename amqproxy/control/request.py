@@ -17,9 +17,6 @@ from amqproxy.switching.switch import SwitchName
 PROTOCOL = 1
 """Version of the control protocol: a larger one is not compatible; additions do not change it."""
 
-MAX_LINE = 8 * 1024 * 1024
-"""Size limit of one request in bytes: it may hold a message's body."""
-
 MOST_BODY = 1024 * 1024
 """Upper limit of the bytes of a body that are shown."""
 

@@ -11,12 +11,13 @@ from typing import Any, Protocol
 import msgspec
 import trio
 
+from amqproxy.control.client_lines import MAX_LINE
 from amqproxy.control.finding_watch import FindingReader, FindingSubscription, FindingWatch
 from amqproxy.control.held_commands import HeldCommand
 from amqproxy.control.hub import Hub
 from amqproxy.control.packet_subscription import PacketSubscription
 from amqproxy.control.record_subscription import RecordSubscription
-from amqproxy.control.request import MAX_LINE, AnyRequest, More, Subscribe, WatchHeld, id_of, parse
+from amqproxy.control.request import AnyRequest, More, Subscribe, WatchHeld, id_of, parse
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.request_handler import ListResponse, Response, StreamedList
 from amqproxy.control.subscription import Subscription

@@ -53,6 +53,8 @@ def refusal(error: RequestError) -> Failure:
             return not_found()
         case "not-found":
             return Failure(404, "not_found", str(error))
+        case "too-long":
+            return Failure(413, "payload_too_large", str(error))
         case "invalid" | "malformed":
             return bad_request(str(error))
         case "unreachable":

@@ -6,6 +6,7 @@ import pytest
 
 from amqproxy.broker.access.users import User
 from amqproxy.control import RequestError
+from amqproxy.control.client_lines import request_line
 from tests.management.local_api import LocalApi
 
 
@@ -142,3 +143,23 @@ def test_a_long_reason_is_cut(api: LocalApi) -> None:
     api.source.connections = [{"connection": "c", "user": "mary", "session": 1}]
     assert api.ask("DELETE", "connections/c", headers={"x-reason": "x" * 300}).status == 204
     assert api.source.texts == ["x" * 200]
+
+
+def test_a_request_too_long_for_the_broker_is_answered_413(api: LocalApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = api.source.ask
+
+    async def encoded(request: str, **keys: object) -> dict[str, object]:
+        request_line(request, keys)
+        return await ask(request, **keys)
+
+    monkeypatch.setattr(api.source, "ask", encoded)
+    payload = {"payload_encoding": "string", "routing_key": "q", "properties": {}}
+    for size, status in ((6_200_000, 200), (6_400_000, 413)):
+        body = {"payload": "x" * size, **payload}
+        assert api.ask("POST", "exchanges/%2F/amq.default/publish", body).status == status
+
+
+def test_faults_of_an_import_are_numbered_within_their_section(api: LocalApi) -> None:
+    queues = [{"name": f"q{number}", "vhost": "/", "durable": True} for number in range(60)]
+    refused = api.ask("POST", "definitions", {"queues": [*queues, {"name": 5, "vhost": "/"}]})
+    assert (refused.status, refused.json["reason"]) == (400, "queues[60]: 'name' is not a string")

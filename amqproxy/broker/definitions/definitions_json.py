@@ -40,9 +40,10 @@ class _Unsupported(Exception):
 # --- import
 
 
-def load(broker: Broker, definitions: Entry, now: float, vhost: str | None = None) -> list[str]:
+def load(broker: Broker, definitions: Entry, now: float, vhost: str | None = None, first: int = 0) -> list[str]:
     """Create all objects of `definitions`, or only those of a virtual host, in `vhost` whatever the entries name.
 
+    `first` is the number of the first entry of each section, if they are a part of it.
     Returns warnings with their places in the file. Entries are left out that this broker cannot have, such as an
     exchange of a plugin's type, and bindings whose source or destination does not exist: RabbitMQ exports those of
     exclusive queues and of internal exchanges too. Other parts are kept without effect. Raises `DefinitionError` at the
@@ -53,7 +54,7 @@ def load(broker: Broker, definitions: Entry, now: float, vhost: str | None = Non
     for section, make in _SECTIONS.items():
         if vhost is not None and section not in _OF_VHOST:
             continue
-        for number, entry in enumerate(definitions.get(section) or ()):
+        for number, entry in enumerate(definitions.get(section) or (), first):
             place = f"{section}[{number}]"
             if not isinstance(entry, Mapping):
                 raise DefinitionError(f"{place}: not an object")

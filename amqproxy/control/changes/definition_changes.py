@@ -10,10 +10,15 @@ from amqproxy.control.changes.actor import Actor
 
 
 class ImportDefinitions(Change, frozen=True, tag="import"):
-    """Create the objects of a part of a definitions.json; with `vhost`, only objects in it."""
+    """Create the objects of a part of a definitions.json; with `vhost`, only objects in it.
+
+    `first` is the number of the first entry in its section.
+    """
 
     definitions: dict[str, Any]
     vhost: str | None = None
+    first: int = 0
 
     def apply(self, actor: Actor) -> Answer:
-        return {"warnings": definitions_json.load(actor.broker, self.definitions, actor.now, self.vhost)}
+        found = definitions_json.load(actor.broker, self.definitions, actor.now, self.vhost, self.first)
+        return {"warnings": found}

@@ -131,7 +131,7 @@ async def import_definitions(call: Call) -> Done:
         for first in range(0, len(entries), PART):
             part = {section: entries[first : first + PART]}
             try:
-                await call.change("import", definitions=part, vhost=vhost)
+                await call.change("import", definitions=part, vhost=vhost, first=first)
             except RequestError as error:
                 missing = MISSING_VHOST.search(str(error))
                 if error.name != "invalid" or missing is None:
