@@ -28,9 +28,7 @@ def request_line(request: str, keys: dict[str, Any]) -> bytes:
     except UnicodeEncodeError:
         raise RequestError("malformed", "a text of the request is not UTF-8") from None
     if len(line) > MAX_LINE:
-        raise RequestError(
-            "too-long", f"a request to a proxy has {MAX_LINE} bytes at most, and this one has {len(line)}"
-        )
+        raise RequestError("too-long", f"a request has {MAX_LINE} bytes at most, and this one has {len(line)}")
     return line
 
 

@@ -21,7 +21,7 @@ class Login(NamedTuple):
 
 
 class Logins:
-    """Logins to one broker. A wrong password is answered late, so that guessing is slow; a right one never is."""
+    """Logins to one broker. A wrong password is answered late, so that guessing is slow; a right one is not."""
 
     def __init__(self, broker: BrokerSource) -> None:
         self._broker = broker

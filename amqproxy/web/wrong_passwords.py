@@ -1,4 +1,4 @@
-"""Delay of wrong passwords by address, so that guessing is slow, while right ones are never kept waiting."""
+"""Delay of wrong passwords by address, so that guessing is slow, while right ones are not delayed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class WrongPasswords:
     async def checked(self, address: str, check: Callable[[], Awaitable[Found | None]]) -> Found | None:
         """Return the login that `check` finds; `None`, after a delay, for a wrong password.
 
-        `TooManyFailures` beyond the bounds, without a check.
+        `TooManyFailures` beyond the bounds, without a check, so that right passwords of the address are refused too.
         """
         network = network_of(address)
         failures = self._failures.get(network)
