@@ -87,7 +87,7 @@ def _pools(group: UpstreamGroup, config: PoolConfig | None, before: UpstreamGrou
     found = before.pools if before is not None else None
     if not isinstance(found, Pools):
         found = Pools(group.name, config)
-    found.config, found.source = config, group.login
+    group.pool_config = config  # takes effect when the routes do: a reload may still be refused
     return found
 
 

@@ -57,6 +57,9 @@ class ClientPools(Protocol):
     connect: Connect | None
     start: Callable[[Callable[[], Awaitable[object]]], None]
 
+    def apply(self, config: Any, source: CredentialSource | None) -> None:
+        """Apply a configuration, and the proxy's own credentials."""
+
     async def lease(self, client: Client, credential: Credential, handshake: Any, pinning: Pinning) -> Leased:
         """Return a place for a client that opens its virtual host by a handshake of its protocol."""
 

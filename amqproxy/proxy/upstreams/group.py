@@ -69,6 +69,8 @@ class UpstreamGroup:
         """The credentials for clients that have logged in at the proxy."""
         self.pools: Any = None
         """The `ClientPools` of the group, if its clients share connections; they do input and output."""
+        self.pool_config: Any = None
+        """The configuration of the pools."""
         self.zone = zone
         self.ejection = ejection or Ejection()
         self.check = check

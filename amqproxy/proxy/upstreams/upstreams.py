@@ -35,7 +35,7 @@ class Upstreams:
     """
 
     def __init__(self, routes: Routes, metrics: Metrics) -> None:
-        self.routes = routes
+        self.apply(routes)
         self.divert: Callable[[UpstreamGroup, Client], UpstreamGroup] = lambda group, client: group
         """Returns the group that takes a client in place of its route's: the seam for switches."""
         self.start: Callable[[Callable[[], Awaitable[object]]], None] = lambda function: None
@@ -68,6 +68,9 @@ class Upstreams:
     def apply(self, routes: Routes) -> None:
         """Replace the routes, for new clients."""
         self.routes = routes
+        for group in self.groups:
+            if group.pools is not None:
+                group.pools.apply(group.pool_config, group.login)
 
     def dial_of_member(self, address: str) -> Callable[[], Awaitable[Transport]] | None:
         """Return the dial of the member at an address, for connections of the proxy itself."""

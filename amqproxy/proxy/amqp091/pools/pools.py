@@ -82,6 +82,10 @@ class Pools:
         self._opening = 0
         self._verifying: set[Pool] = set()
 
+    def apply(self, config: PoolConfig, source: CredentialSource | None) -> None:
+        """Apply a configuration, and the proxy's own credentials."""
+        self.config, self.source = config, source
+
     @property
     def source(self) -> CredentialSource | None:
         """The proxy's own credentials, if there are any; tokens are renewed on the connections that they opened."""
