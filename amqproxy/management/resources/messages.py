@@ -35,7 +35,7 @@ async def publish(call: Call) -> Entry:
         )
     except RequestError as error:
         if error.name == "rejected":
-            raise Failure(400, "rejected", str(error)) from None
+            raise bad_request(f"rejected {error}") from None
         if error.name == "invalid":
             raise bad_request(f"406 PRECONDITION_FAILED - {error}") from None
         if error.name != "not-found":
