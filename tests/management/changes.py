@@ -227,6 +227,12 @@ DELETIONS = [
     Change("DELETE", "exchanges/%2F/amq.topic"),
     Change("POST", "definitions", {"queues": [{"name": "imported", "vhost": "/", **LASTING}]}),
     Change("POST", "definitions", {"queues": [{"name": "nowhere", "vhost": "none", "durable": True}]}),
+    Change(
+        "POST",
+        "definitions",
+        {"exchanges": [{"name": "x", "vhost": "/", "type": "nope", **LASTING, "internal": False, "arguments": {}}]},
+        has_own_text=True,
+    ),
     Change("POST", "definitions", b"{"),
     Change("POST", "definitions", {}, "mona"),
     Change(

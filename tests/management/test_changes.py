@@ -163,3 +163,11 @@ def test_faults_of_an_import_are_numbered_within_their_section(api: LocalApi) ->
     queues = [{"name": f"q{number}", "vhost": "/", "durable": True} for number in range(60)]
     refused = api.ask("POST", "definitions", {"queues": [*queues, {"name": 5, "vhost": "/"}]})
     assert (refused.status, refused.json["reason"]) == (400, "queues[60]: 'name' is not a string")
+
+
+def test_an_import_leaves_nothing_out_silently(api: LocalApi) -> None:
+    exchange = {"name": "x", "vhost": "/", "type": "nope", "durable": True}
+    refused = api.ask("POST", "definitions", {"exchanges": [exchange]})
+    assert (refused.status, refused.json["reason"]) == (400, "exchanges[0]: unknown exchange type 'nope'")
+    binding = {"source": "none", "vhost": "/", "destination": "q", "destination_type": "queue", "routing_key": "k"}
+    assert api.ask("POST", "definitions", {"bindings": [binding], "unknown": [1]}).status == 204

@@ -40,14 +40,23 @@ class _Unsupported(Exception):
 # --- import
 
 
-def load(broker: Broker, definitions: Entry, now: float, vhost: str | None = None, first: int = 0) -> list[str]:
+def load(
+    broker: Broker,
+    definitions: Entry,
+    now: float,
+    vhost: str | None = None,
+    *,
+    first: int = 0,
+    refuses_unsupported: bool = False,
+) -> list[str]:
     """Create all objects of `definitions`, or only those of a virtual host, in `vhost` whatever the entries name.
 
-    `first` is the number of the first entry of each section, if they are a part of it.
-    Returns warnings with their places in the file. Entries are left out that this broker cannot have, such as an
-    exchange of a plugin's type, and bindings whose source or destination does not exist: RabbitMQ exports those of
-    exclusive queues and of internal exchanges too. Other parts are kept without effect. Raises `DefinitionError` at the
-    first invalid entry; the entries before it, in the order of `_SECTIONS`, are created.
+    `first` is the number of the first entry of each section, if they are a part of it. Returns warnings with their
+    places in the file. Entries are left out that this broker cannot have, such as an exchange of a plugin's type, and
+    bindings whose source or destination does not exist: RabbitMQ exports those of exclusive queues and of internal
+    exchanges too. Other parts are kept without effect. Raises `DefinitionError` at the first invalid entry, and with
+    `refuses_unsupported` at one that the broker cannot have; the entries before it, in the order of `_SECTIONS`, are
+    created.
     """
     left_out = [f"{name}: left out: unknown section" for name in definitions if name not in (*_SECTIONS, *HEADINGS)]
     without_effect: dict[str, list[str]] = {}
@@ -67,6 +76,8 @@ def load(broker: Broker, definitions: Entry, now: float, vhost: str | None = Non
             except KeyError as error:
                 raise DefinitionError(f"{place}: {error.args[0]!r} is missing") from None
             except _Unsupported as error:
+                if refuses_unsupported:
+                    raise DefinitionError(f"{place}: {error}") from None
                 left_out.append(f"{place}: left out: {error}")
             except NotFound as error:
                 left_out.append(f"{place}: left out: {error.text}")

@@ -20,5 +20,9 @@ class ImportDefinitions(Change, frozen=True, tag="import"):
     first: int = 0
 
     def apply(self, actor: Actor) -> Answer:
-        found = definitions_json.load(actor.broker, self.definitions, actor.now, self.vhost, self.first)
-        return {"warnings": found}
+        broker, now = actor.broker, actor.now
+        return {
+            "warnings": definitions_json.load(
+                broker, self.definitions, now, self.vhost, first=self.first, refuses_unsupported=True
+            )
+        }
