@@ -209,7 +209,7 @@ class SessionReport:
 
     def note_open(self, vhost: str, heartbeat: int) -> None:
         self._is_open = True
-        if self.member is not None:
+        if self.member is not None and not getattr(self.upstream, "is_shared", False):  # which was open before
             self.member.note_open()
         self.metrics.opened.inc()
         self._log.info("connection open", vhost=vhost, heartbeat=heartbeat)

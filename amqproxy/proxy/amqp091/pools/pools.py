@@ -274,6 +274,7 @@ class Pools:
         finally:
             self._opening -= 1
         self._accept(digest, credential)
+        member.note_open()
         key = PoolKey(member, vhost, credential.user, digest)
         pool = self.pools.get(key)
         if pool is None:
@@ -324,6 +325,7 @@ class Pools:
                 credential = await self._source.current()
             _, logged_in = await self._log_in([key.member], credential)
             await _open_vhost(logged_in, key.vhost)
+            key.member.note_open()
             return logged_in
         finally:
             self._opening -= 1

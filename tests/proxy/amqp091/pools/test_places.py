@@ -450,3 +450,15 @@ async def test_a_client_that_was_pinned_often_shares_again_after_a_while(autojum
         assert [await is_pinned() for _ in range(5)] == [False, False, False, True, True]
         await trio.sleep(601)
         assert not await is_pinned()
+
+
+async def test_a_member_has_recovered_when_a_connection_is_open_and_not_when_a_place_is_given(
+    autojump_clock: MockClock,
+) -> None:
+    async with house(clients_per_upstream=1) as found:
+        found.member.failures = 2
+        await found.client()
+        assert found.member.failures == 0
+        found.member.failures = 2
+        await found.client()  # opens another one
+        assert found.member.failures == 0
