@@ -82,11 +82,11 @@ class Call(NamedTuple):
             raise bad_request(f"{name}: {size} bytes, and {most} are the most")
 
     def json(self, fault: str = "not_json") -> Entry:
-        """Return the object in the body, empty without a body; `Failure` with 400 if there is no object."""
+        """Return the object in the body, empty without a body or for `null`; `Failure` with 400 for anything else."""
         if not self.body:
             return {}
         try:
-            return msgspec.json.decode(self.body, type=dict[str, Any])
+            return msgspec.json.decode(self.body, type=dict[str, Any] | None) or {}
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise bad_request(fault) from None
 
