@@ -243,6 +243,9 @@ def test_frames_are_marked_coloured_and_followed_and_columns_chosen(
         expect(window.get_by_label("Filter (CEL)")).to_have_value(
             re.compile(r"client.port == \d+ && channel.number == 1")
         )
+        expect(rows.filter(has_text="connection.")).to_have_count(0)
+        published = rows.filter(has_text="basic.publish").filter(has_text="marked")
+        expect(published).to_have_attribute("aria-selected", "true")
         window.keyboard.press("m")
         dialog = window.get_by_role("dialog", name=re.compile("Mark frame"))
         dialog.get_by_label("Comment").fill("why is it odd?")
