@@ -35,24 +35,43 @@ async def open_listeners(
 
     `logins` are those of the proxy, by their names.
     """
-    contexts = [(listener, server_context(listener.tls) if listener.tls else None) for listener in listeners]
-    async with AsyncExitStack() as stack:
-        found = []
-        for listener, context in contexts:
-            try:
-                if listener.passed_name is None:
-                    opened = await listen(listener.address)
-                else:
-                    passed = systemd.sockets(listener.passed_name)
-                    opened = [trio.SocketListener(trio.socket.from_stdlib_socket(each)) for each in passed]
-            except (OSError, ValueError) as error:
-                raise AddressUnavailable.because(f"listen on {listener.address}", error) from None
-            load = ListenerLoad(listener)
-            login = None if listener.login is None else logins[listener.login]
-            for each in opened:
-                await stack.enter_async_context(each)
-                found.append(OpenListener(each, listener, tls=context, login=login, load=load))
+    found: Listeners = []
+    try:
+        for listener, context in contexts_for(listeners):
+            found += await opened_listener(listener, context, systemd)
+        for each in found:
+            each.login = None if each.config.login is None else logins[each.config.login]
         yield found
+    finally:
+        with trio.CancelScope(shield=True):
+            await close_listeners(found)
+
+
+def contexts_for(listeners: Iterable[ListenerConfig]) -> list[tuple[ListenerConfig, ssl.SSLContext | None]]:
+    """Return the TLS contexts of all listeners, before any is opened; raise `ConfigError` if a file is wrong."""
+    return [(listener, server_context(listener.tls) if listener.tls else None) for listener in listeners]
+
+
+async def opened_listener(
+    config: ListenerConfig, context: ssl.SSLContext | None, systemd: Systemd | None = None
+) -> Listeners:
+    """Open the sockets of one listener, those that systemd has passed included; raise `AddressUnavailable`."""
+    try:
+        if config.passed_name is None:
+            opened = await listen(config.address)
+        else:
+            passed = [] if systemd is None else systemd.sockets(config.passed_name)
+            opened = [trio.SocketListener(trio.socket.from_stdlib_socket(each)) for each in passed]
+    except (OSError, ValueError) as error:
+        raise AddressUnavailable.because(f"listen on {config.address}", error) from None
+    load = ListenerLoad(config)
+    return [OpenListener(each, config, tls=context, load=load) for each in opened]
+
+
+async def close_listeners(listeners: Listeners) -> None:
+    """Close listening sockets."""
+    for each in listeners:
+        await each.listener.aclose()
 
 
 class ListenerChange(NamedTuple):
@@ -63,20 +82,29 @@ class ListenerChange(NamedTuple):
     tls: ssl.SSLContext | None
 
 
-def changes_of(listeners: Listeners, configs: Iterable[ListenerConfig]) -> list[ListenerChange]:
-    """Return the changes from present listeners to `configs` with the same addresses; raise `ConfigError` if a TLS
-    file is wrong.
+class ListenerChanges(NamedTuple):
+    """Changes of listeners: those that stay, the configurations of further ones, and the sockets that go."""
 
-    Several listeners with the same address, such as one with port 0, are matched in their order.
+    changed: list[ListenerChange]
+    further: list[ListenerConfig]
+    removed: Listeners
+
+
+def changes_of(listeners: Listeners, configs: Iterable[ListenerConfig]) -> ListenerChanges:
+    """Return the changes from present listeners to `configs`; raise `ConfigError` if a TLS file is wrong.
+
+    Listeners with the same address are the same. Several with the same address, such as one with port 0, are matched in
+    their order.
     """
     sockets: dict[ListenerLoad, Listeners] = {}
     for each in listeners:
         sockets.setdefault(each.load, []).append(each)
     present = list(sockets.values())
-    changes = []
+    changes, further = [], []
     for config in configs:
         found = next((each for each in present if each[0].config.address == config.address), None)
         if found is None:
+            further.append(config)
             continue
         present.remove(found)
         before = found[0]
@@ -85,7 +113,7 @@ def changes_of(listeners: Listeners, configs: Iterable[ListenerConfig]) -> list[
             if config.tls != before.config.tls:
                 tls = server_context(config.tls) if config.tls else None
             changes.append(ListenerChange(found, config, tls))
-    return changes
+    return ListenerChanges(changes, further, [each for sockets_of_one in present for each in sockets_of_one])
 
 
 @asynccontextmanager

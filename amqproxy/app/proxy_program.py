@@ -149,7 +149,7 @@ async def run(
             ),
             rules=rule_control,
             recording=RecordingControl(watchers.recorder, config.record),
-            listen=[address_of(each.listener) for each in listeners],
+            listen=lambda: [address_of(each.listener) for each in listeners],
             upstreams=UpstreamControl(upstreams, server.moves, logins.renewals),
             switches=SwitchControl(switches, lambda: _passing(listeners)) if switches else None,
             broker=BrokerControl(broker.broker, lambda: _is_redacting(server)) if broker else None,

@@ -1,4 +1,4 @@
-"""Config changes that a running proxy applies: rules, upstreams, logins, and all of listeners but their addresses.
+"""Config changes that a running proxy applies: rules, upstreams, logins and listeners.
 
 Other changes in the file need a restart, and are listed.
 """
@@ -15,8 +15,18 @@ from typing import Any
 import msgspec
 
 from amqproxy.amqp091.methods import ConnectionStartOk
+from amqproxy.app.address_unavailable import AddressUnavailable
 from amqproxy.app.client_upstreams import check_passwords, dialers_of, routes_of
-from amqproxy.app.listeners import ListenerChange, Listeners, changes_of, contexts_of
+from amqproxy.app.listeners import (
+    ListenerChange,
+    Listeners,
+    announce,
+    changes_of,
+    close_listeners,
+    contexts_for,
+    contexts_of,
+    opened_listener,
+)
 from amqproxy.configuration.config import INTEGRATED, Config, ConfigError
 from amqproxy.configuration.resources import ConfigResources
 from amqproxy.configuration.upstream_config import NamedUpstream
@@ -37,7 +47,7 @@ from amqproxy.sockets.tls import files_of, renew
 RELOAD_SECONDS = 25.0
 """Time limit for reading the config again, in seconds: `amqproxy control reload` waits 30 s for its answer."""
 
-APPLIED = re.compile(r"rules|upstreams|routes|logins|upstream(?!\.bridge)|listen\[\d+\]\.(?!address$)")
+APPLIED = re.compile(r"rules|upstreams|routes|logins|upstream(?!\.bridge)|listen\b")
 """Keys of the config that are applied, as a pattern of their beginnings."""
 
 
@@ -69,7 +79,8 @@ class Reloader:
         self._mirrors = mirrors
         self._upstreams = dict(upstreams)
         self._with_login = _with_login(config)
-        self._listeners = listeners or []
+        self._has_listeners = listeners is not None
+        self._listeners = [] if listeners is None else listeners
         self._further_contexts = tuple(contexts)
         self._checks = checks
         self._lookups = lookups
@@ -104,9 +115,16 @@ class Reloader:
         """
         log = logger()
         self.renew_certificates()
+        opened: Listeners = []
         try:
-            restart = self._take_over(await self._read())
-        except (ConfigError, RequestError, ValueError) as error:
+            config = await self._read()
+            changes = changes_of(self._listeners, config.listen if self._has_listeners else ())
+            for listener, context in contexts_for(each for each in changes.further if each.passed_name is None):
+                opened += await opened_listener(listener, context)
+            restart = self._take_over(config, changes.changed)
+            await self._replace(opened, changes.removed)
+            opened = []
+        except (AddressUnavailable, ConfigError, RequestError, ValueError) as error:
             fault = str(error)
         except Exception as error:  # noqa: BLE001 - the current rules stay in force, whatever is wrong with a file
             fault = describe(error)
@@ -115,6 +133,8 @@ class Reloader:
             if restart:
                 log.warning("restart needed", changed=", ".join(restart))
             return restart
+        finally:
+            await close_listeners(opened)
         log.error("rules not reloaded", reason=fault)
         raise NotReloaded(fault)
 
@@ -132,7 +152,7 @@ class Reloader:
             raise ValueError("the proxy was started without a config file to reload")
         return await self._reader.read(self._reread)
 
-    def _take_over(self, config: Config) -> tuple[str, ...]:
+    def _take_over(self, config: Config, changes: list[ListenerChange]) -> tuple[str, ...]:
         dialers, logins = mirror_upstreams(config, self._upstreams)
         rules = self._server.rules.replaced(config.rules)
         routed = config
@@ -141,7 +161,6 @@ class Reloader:
         parts = self._logins.read(routed) if self._logins is not None else LoginParts({}, {})
         routes = routes_of(routed, before=self._server.upstreams.routes, credentials=credentials_of(parts))
         passwords = check_passwords(routed)
-        changes = changes_of(self._listeners, config.listen)
         names = {*dialers, *self._upstreams}
         changed = sorted(name for name in names if dialers.get(name) is not self._upstreams.get(name))
         self._mirrors.replace(dialers, logins)
@@ -149,9 +168,7 @@ class Reloader:
         self._with_login = _with_login(routed)
         self._server.upstreams.apply(routes)
         if self._logins is not None:
-            staying = {each.address for each in config.listen}
-            kept = [each.login for each in self._listeners if each.config.address not in staying]
-            self._logins.apply(parts, kept)
+            self._logins.apply(parts)
             self._server.follow(self._logins.credentials.values())
         self._change_listeners(changes)
         if self._checks is not None:
@@ -169,6 +186,19 @@ class Reloader:
             for each in sockets:
                 each.apply(config, tls, None if config.login is None else logins[config.login])
             logger().info("listener reloaded", address=config.address, tls=tls is not None)
+
+    async def _replace(self, opened: Listeners, removed: Listeners) -> None:
+        """Accept clients of further listeners, and no more of those that are removed."""
+        logins = self._logins.by_name if self._logins is not None else {}
+        for each in opened:
+            each.login = None if each.config.login is None else logins[each.config.login]
+            self._listeners.append(each)
+            self._server.accept(each)
+        announce(opened)
+        for each in removed:
+            self._listeners.remove(each)
+            await self._server.stop_accepting(each)
+            logger().info("listener closed", address=each.config.address)
 
 
 def renew_certificates(contexts: Iterable[ssl.SSLContext], dialers: Iterable[Dialer] = ()) -> None:
@@ -225,6 +255,9 @@ def mirror_upstreams(
 def differences(old: Config, new: Config) -> tuple[str, ...]:
     """Return the keys that differ and are not applied."""
     found = [each for each in _differences(old, new, "") if not APPLIED.match(each)]
+    known = {each.address for each in old.listen}
+    if any(each.passed_name is not None and each.address not in known for each in new.listen):
+        found.append("listen")  # systemd passes sockets at the start
     if _moves_broker(old, new):
         found.append("upstream")
     return tuple(found)

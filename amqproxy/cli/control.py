@@ -26,7 +26,7 @@ for each in (*control_lists.COMMANDS, *control_switches.COMMANDS, *control_upstr
 def reload(*, socket: Socket = None, config: SocketConfig = None) -> None:
     """Reload the proxy's config file; a file with errors changes nothing.
 
-    Rules, upstreams, routes, logins, certificates, and listeners but for their addresses are applied; other changes are
+    Rules, upstreams, routes, logins, certificates and listeners are applied; other changes are
     listed, and need a restart.
     """
     with connected(socket, config) as asked:

@@ -133,7 +133,7 @@ class RequestHandler:
     `now` is the sessions' clock, `time` the time of day, both in seconds. `statistics` are those of the process, if
     they are kept. `rules` changes the rules, `recording` controls the recording if this proxy can record, `broker`
     shows the integrated broker if there is one, `upstreams` the members of upstreams, `switches` the switches between
-    them if there may be any. `listen` are the addresses where clients connect.
+    them if there may be any. `listen` returns the addresses where clients connect.
     """
 
     def __init__(
@@ -149,9 +149,9 @@ class RequestHandler:
         broker: BrokerControl | None = None,
         upstreams: UpstreamControl | None = None,
         switches: SwitchControl | None = None,
-        listen: Sequence[str] = (),
+        listen: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        self._listen = list(listen)
+        self._listen = listen
         self._broker_control = broker
         self._upstreams = upstreams
         self._switches = switches
@@ -205,7 +205,7 @@ class RequestHandler:
                     "protocol": PROTOCOL,
                     "version": __version__,
                     "requests": requests,
-                    "listen": self._listen,
+                    "listen": list(self._listen()),
                 }
             case ListConnections():
                 return ListResponse("connections", map(connection_entry, list(self._registry.sessions.values())))

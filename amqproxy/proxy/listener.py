@@ -110,6 +110,8 @@ class ProxyServer:
         self.topology = topology
         self._pumps = pumps
         self._nursery: trio.Nursery | None = None
+        self._accepting: trio.Nursery | None = None
+        self._accepted: dict[OpenListener, trio.CancelScope] = {}
         self.upstreams = upstreams
         self.moves = ClientMoves(self.sessions, lambda: self.upstreams.groups)
         self._limits = limits
@@ -237,15 +239,15 @@ class ProxyServer:
             if self._pumps is not None:
                 nursery.start_soon(kept_up, "pumps not served", self._pumps.run)
             try:
-                async with trio.open_nursery() as accepting:
+                async with trio.open_nursery() as self._accepting:
                     for each in listeners:
-                        accepting.start_soon(self._accept, each, accepting, nursery)
+                        self.accept(each)
                     await drain.wait()
                     end = trio.current_time() + self._limits.drain_timeout
-                    accepting.cancel_scope.cancel()
-                for each in listeners:
-                    with contained("cannot close a listener"):
-                        await each.listener.aclose()
+                    self._accepting.cancel_scope.cancel()
+                self._accepting = None
+                for each in list(self._accepted):
+                    await self.stop_accepting(each)
                 with contained("not drained"):
                     await self._drain(end)
                 with contained("rules not reported"):
@@ -255,6 +257,18 @@ class ProxyServer:
                     if session.is_parked:  # gives it a task, which is then cancelled and closes it
                         session.recall()
             nursery.cancel_scope.cancel()
+
+    def accept(self, opened: OpenListener) -> None:
+        """Accept the clients of a listener, unless the proxy drains."""
+        scope = self._accepted[opened] = trio.CancelScope()
+        if self._accepting is not None:
+            self._accepting.start_soon(self._accept, scope, opened, self._accepting)
+
+    async def stop_accepting(self, opened: OpenListener) -> None:
+        """Accept no more clients of a listener, and close it; its present clients stay."""
+        self._accepted.pop(opened).cancel()
+        with contained("cannot close a listener"):
+            await opened.listener.aclose()
 
     async def _keep_count(self) -> None:
         """Flush the rules' hit counts and note the loop lag, every `COUNT_INTERVAL`."""
@@ -306,14 +320,17 @@ class ProxyServer:
             self._is_empty = trio.Event()
             await self._is_empty.wait()
 
-    async def _accept(self, opened: OpenListener, accepting: trio.Nursery, nursery: trio.Nursery) -> None:
-        while True:
-            is_accepted = False
-            with contained("cannot accept"):
-                is_accepted = await self._accept_one(opened, accepting, nursery)
-            if not is_accepted:
-                self._metrics.refused.labels("resources").inc()
-                await trio.sleep(BREATHER)
+    async def _accept(self, scope: trio.CancelScope, opened: OpenListener, accepting: trio.Nursery) -> None:
+        nursery = self._nursery
+        assert nursery is not None
+        with scope:
+            while True:
+                is_accepted = False
+                with contained("cannot accept"):
+                    is_accepted = await self._accept_one(opened, accepting, nursery)
+                if not is_accepted:
+                    self._metrics.refused.labels("resources").inc()
+                    await trio.sleep(BREATHER)
 
     async def _accept_one(self, opened: OpenListener, accepting: trio.Nursery, nursery: trio.Nursery) -> bool:
         """Accept the next client, and serve it; return false if the system has no resources for it."""

@@ -40,13 +40,13 @@ async def test_changes_are_those_of_present_addresses(tmp_path: Path) -> None:
     elsewhere = ListenerConfig(address="127.0.0.1:1")
     async with open_listeners((ANYWHERE, secure, ListenerConfig(address="localhost:0")), Systemd()) as listeners:
         plain, with_tls, *others = listeners
-        assert changes_of(listeners, (ANYWHERE, secure, elsewhere)) == []
-        assert changes_of(listeners, (elsewhere, limited, ANYWHERE, secure)) == [(others, limited, None)]
-        (change,) = changes_of(listeners, (secure,))
+        assert changes_of(listeners, (ANYWHERE, secure, elsewhere)) == ([], [elsewhere], others)
+        assert changes_of(listeners, (elsewhere, limited, ANYWHERE, secure)).changed == [(others, limited, None)]
+        (change,) = changes_of(listeners, (secure,)).changed
         assert change.sockets == [plain]
         assert change.tls is not None
         slower = ListenerConfig(address="127.0.0.1:0", tls=secure.tls, handshakes_per_second=1)
-        assert changes_of(listeners, (ANYWHERE, slower)) == [([with_tls], slower, with_tls.tls)]
+        assert changes_of(listeners, (ANYWHERE, slower)).changed == [([with_tls], slower, with_tls.tls)]
         wrong = ListenerConfig(address="127.0.0.1:0", tls=ServerTLS(certificate=files.server, key=files.client_key))
         with pytest.raises(ConfigError, match=r"server\.pem"):
             changes_of(listeners, (wrong,))

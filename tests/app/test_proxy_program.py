@@ -43,6 +43,7 @@ from amqproxy.rules.matching.match import Match
 from amqproxy.taps.metrics import Metrics as Prometheus
 from amqproxy.taps.record import Record
 from tests.proxy.stage import HANDSHAKE
+from tests.real.ports import free_port
 from tests.sockets.certificate_files import Files
 from tests.transcripts.words import method, octets
 
@@ -202,6 +203,34 @@ async def test_listeners_are_changed_by_a_reload(tmp_path: Path) -> None:
         assert await receive(broker, len(octets("heartbeat"))) == octets("heartbeat")
         for end in (client, broker):
             await end.aclose()
+
+
+async def test_listeners_come_and_go_by_a_reload() -> None:
+    """Clients of one that goes stay; an address that is taken changes nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+        further = ListenerConfig(address=f"127.0.0.1:{free_port()}")
+        found = [
+            Config(listen=(further, ListenerConfig(address=f"127.0.0.1:{number}"))),
+            Config(listen=(further,)),
+        ]
+        async with running(reread=lambda: found.pop(0)) as proxy:
+            first = proxy.ports()[0]
+            client, broker = await proxy.opened()
+            signal.raise_signal(signal.SIGHUP)
+            await proxy.wait_for_log("rules not reloaded")
+            with pytest.raises(OSError, match="failed"):
+                await trio.open_tcp_stream("127.0.0.1", int(further.address.rpartition(":")[2]))
+            signal.raise_signal(signal.SIGHUP)
+            await proxy.wait_for_log("listener closed")
+            with pytest.raises(OSError, match="failed"):
+                await trio.open_tcp_stream("127.0.0.1", first)
+            stream = await trio.open_tcp_stream("127.0.0.1", int(further.address.rpartition(":")[2]))
+            await stream.aclose()
+            await client.send_all(octets("heartbeat"))
+            assert await receive(broker, len(octets("heartbeat"))) == octets("heartbeat")
+            for end in (client, broker):
+                await end.aclose()
 
 
 async def test_rules_are_read_again_and_counted() -> None:

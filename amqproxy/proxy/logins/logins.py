@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import trio
@@ -72,14 +72,10 @@ class Logins:
         checks = login_checks(config, self._count_login, turns=self._turns, before=self.checks)
         return LoginParts(checks, credential_sources(config, self._count_renewal, self._parts.sources))
 
-    def apply(self, parts: LoginParts, kept: Collection[Login | None] = ()) -> None:
-        """Use these parts from now on; what was remembered of logins is forgotten.
-
-        `kept` are the logins of listeners that the config does not have, and which go on until the proxy ends.
-        """
-        self.by_name = {name: each for name, each in self.by_name.items() if name in parts.checks or each in kept}
-        checks = {name: check for name, check in self.checks.items() if name in self.by_name} | parts.checks
-        self._parts = LoginParts(checks, parts.sources)
+    def apply(self, parts: LoginParts) -> None:
+        """Use these parts from now on; what was remembered of logins is forgotten."""
+        self.by_name = {name: each for name, each in self.by_name.items() if name in parts.checks}
+        self._parts = parts
         for name, check in parts.checks.items():
             self.by_name.setdefault(name, Login(check)).check = check
             check.forget()
