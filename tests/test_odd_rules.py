@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 import yaml
@@ -354,7 +355,7 @@ async def survive(configs: list[Config], printed: PrintSettings | None = None) -
         rules=configs[0].rules,
         seed=1,
     )
-    found = [Config(rules=each.rules) for each in configs[1:]]
+    found = [msgspec.structs.replace(standing, rules=each.rules) for each in configs[1:]]
     with capture_logs() as log:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(app.run, standing, lambda: found.pop(0), printed)

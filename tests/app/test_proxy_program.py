@@ -237,7 +237,10 @@ async def test_rules_are_read_again_and_counted() -> None:
     found: list[Config | Exception] = [
         ConfigError("rules[0]: no"),
         RecursionError("an unforeseen file"),
-        Config(rules=(Refuse(name="no", match=Match(method="channel.open"), scope=Scope.CONNECTION, code=530),)),
+        Config(
+            listen=(ANYWHERE,),
+            rules=(Refuse(name="no", match=Match(method="channel.open"), scope=Scope.CONNECTION, code=530),),
+        ),
     ]
 
     def reread() -> Config:
@@ -369,7 +372,10 @@ async def test_a_record_that_cannot_be_rendered_is_no_client_s_trouble() -> None
 
 async def test_the_control_socket_is_served_and_reloads(tmp_path: Path) -> None:
     path = tmp_path / "control"
-    rules: list[Config | ConfigError] = [ConfigError("rules[0]: no"), Config(rules=(Refuse(name="one"),))]
+    rules: list[Config | ConfigError] = [
+        ConfigError("rules[0]: no"),
+        Config(listen=(ANYWHERE,), rules=(Refuse(name="one"),)),
+    ]
 
     def reread() -> Config:
         found = rules.pop(0)
