@@ -1,4 +1,4 @@
-"""User name and password in the client's connection.start-ok (section 1.4.2.2)."""
+"""User name and password in the client's connection.start-ok, read and written (section 1.4.2.2)."""
 
 from __future__ import annotations
 
@@ -36,6 +36,13 @@ def credentials_of(mechanism: str, response: bytes) -> tuple[str | None, str | N
             return None, None
         return text_of_login(table.get("LOGIN")), text_of_login(table.get("PASSWORD"))
     return None, None
+
+
+def response_of(mechanisms: bytes, user: str, password: str) -> tuple[str, bytes]:
+    """Return the mechanism for a login by user and password, of those that a server offers, and the response to it."""
+    if b"PLAIN" in mechanisms.split():
+        return "PLAIN", f"\0{user}\0{password}".encode("utf-8", "surrogateescape")
+    return "AMQPLAIN", Table({"LOGIN": user, "PASSWORD": password}).octets
 
 
 def text_of_login(value: Any) -> str | None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import InternalError, ProtocolError
 from amqproxy.amqp091.frame import METHOD, every_frame
-from amqproxy.amqp091.login import credentials_of
+from amqproxy.amqp091.login import credentials_of, response_of
 from amqproxy.amqp091.methods import (
     ConnectionClose,
     ConnectionCloseOk,
@@ -142,11 +142,8 @@ class Amqp091LoginHandshake:
         assert own is not None
         if credential is None:
             return own
-        user, password = credential.user, credential.password.reveal()
-        if b"PLAIN" in start.mechanisms.split():
-            response = f"\0{user}\0{password}".encode("utf-8", "surrogateescape")
-            return replace(own, mechanism="PLAIN", response=response)
-        return replace(own, mechanism="AMQPLAIN", response=Table({"LOGIN": user, "PASSWORD": password}).octets)
+        mechanism, response = response_of(start.mechanisms, credential.user, credential.password.reveal())
+        return replace(own, mechanism=mechanism, response=response)
 
     def _agree(self, broker: Connection, tune: ConnectionTune) -> bytes:
         """Answer the broker's tune with what the client has agreed to."""

@@ -9,6 +9,7 @@ import trio
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import InternalError, ProtocolError
 from amqproxy.amqp091.frame import METHOD
+from amqproxy.amqp091.login import response_of
 from amqproxy.amqp091.methods import (
     ConnectionClose,
     ConnectionOpen,
@@ -119,15 +120,12 @@ def _unreadable(error: ProtocolError) -> TransportBroken:
 
 def _start_ok(start: ConnectionStart, credential: Credential) -> ConnectionStartOk:
     """Return the answer to connection.start, in which the proxy asks for all that any client may ask for."""
-    user, password = credential.user, credential.password.reveal()
     properties = Table(
         {
             "product": "amqproxy",
-            "connection_name": f"amqproxy pool of {user}",
+            "connection_name": f"amqproxy pool of {credential.user}",
             "capabilities": dict.fromkeys(CAPABILITIES, True),
         }
     )
-    if b"PLAIN" in start.mechanisms.split():
-        response = f"\0{user}\0{password}".encode("utf-8", "surrogateescape")
-        return ConnectionStartOk(properties, "PLAIN", response, "en_US")
-    return ConnectionStartOk(properties, "AMQPLAIN", Table({"LOGIN": user, "PASSWORD": password}).octets, "en_US")
+    mechanism, response = response_of(start.mechanisms, credential.user, credential.password.reveal())
+    return ConnectionStartOk(properties, mechanism, response, "en_US")
