@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import math
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -75,8 +76,8 @@ class Pools:
         self.start: Callable[[Callable[[], Awaitable[object]]], None] = lambda function: None
         self._secret = os.urandom(32)
         self._habits = ClientHabits(trio.current_time)
-        self._accepted: dict[bytes, tuple[float, float]] = {}
-        """Times at which the broker has accepted each credential, and until which it is trusted."""
+        self._trusted_until: dict[bytes, float] = {}
+        """Times until which each credential is trusted that the broker has accepted."""
         self._checking: dict[bytes, tuple[trio.Lock, int]] = {}
         self._spares: dict[bytes, list[_Spare]] = {}
         self._opening = 0
@@ -128,7 +129,7 @@ class Pools:
         return hmac.digest(self._secret, secret, "sha256")
 
     def _is_trusted(self, digest: bytes) -> bool:
-        return trio.current_time() < self._accepted.get(digest, (0.0, 0.0))[1]
+        return trio.current_time() < self._trusted_until.get(digest, -math.inf)
 
     @asynccontextmanager
     async def _turn(self, digest: bytes) -> Any:
@@ -155,12 +156,11 @@ class Pools:
                 raise Unreachable("no answer", f"the broker has refused the login: {error}") from None
             self.revoke(digest)
             raise LoginDenied(str(error), source="broker") from None
-        self._accept(digest, credential)
+        self._accept(digest)
         self._spares.setdefault(digest, []).append(_Spare(member, logged_in, trio.current_time() + SPARE_FOR))
 
-    def _accept(self, digest: bytes, credential: Credential) -> None:
-        now = trio.current_time()
-        self._accepted[digest] = now, now + self.config.trust
+    def _accept(self, digest: bytes) -> None:
+        self._trusted_until[digest] = trio.current_time() + self.config.trust
 
     async def _log_in(self, members: list[Member], credential: Credential) -> tuple[Member, LoggedIn]:
         assert self.connect is not None
@@ -180,7 +180,7 @@ class Pools:
 
     def revoke(self, digest: bytes) -> None:
         """End what was opened with a credential that the broker no longer accepts."""
-        self._accepted.pop(digest, None)
+        self._trusted_until.pop(digest, None)
         for pool in list(self.pools.values()):
             if pool.key.credential == digest:
                 self.counts.revoked += 1
@@ -224,17 +224,23 @@ class Pools:
         """Return the pool for a client, to which the broker has given access within `trust`."""
         assert self.connect is not None
         members = self.connect.candidates(client)
-        for member in members[:1]:
-            pool = self.pools.get(PoolKey(member, client.vhost, credential.user, digest))
-            if pool is not None and self._is_fresh(pool):
-                self._verify_ahead(pool, credential, digest)
-                return pool
+        pool = self._fresh_pool(members, client.vhost, credential, digest)
+        if pool is not None:
+            self._verify_ahead(pool, credential, digest)
+            return pool
         async with self._turn(digest + client.vhost.encode("utf-8", "surrogateescape")):
-            for member in members[:1]:
-                pool = self.pools.get(PoolKey(member, client.vhost, credential.user, digest))
-                if pool is not None and self._is_fresh(pool):
-                    return pool
-            return await self._opened_pool(members, client.vhost, credential, digest)
+            return self._fresh_pool(members, client.vhost, credential, digest) or await self._opened_pool(
+                members, client.vhost, credential, digest
+            )
+
+    def _known_pool(self, members: list[Member], vhost: str, credential: Credential, digest: bytes) -> Pool | None:
+        """Return the pool of the first member."""
+        return self.pools.get(PoolKey(members[0], vhost, credential.user, digest)) if members else None
+
+    def _fresh_pool(self, members: list[Member], vhost: str, credential: Credential, digest: bytes) -> Pool | None:
+        """Return the pool of the first member, if the broker has given access to it within `trust`."""
+        pool = self._known_pool(members, vhost, credential, digest)
+        return pool if pool is not None and self._is_fresh(pool) else None
 
     def _verify_ahead(self, pool: Pool, credential: Credential, digest: bytes) -> None:
         """Ask the broker again before the pool's trust ends, so that no client waits for it; one request at a time."""
@@ -260,7 +266,7 @@ class Pools:
         try:
             member, logged_in = await self._opened_vhost(members, vhost, credential, digest)
         except ClosedByBroker as error:
-            pool = self.pools.get(PoolKey(members[0], vhost, credential.user, digest)) if members else None
+            pool = self._known_pool(members, vhost, credential, digest)
             if error.code == AccessRefused.code:
                 self.revoke(digest)
             elif error.code != NotAllowed.code:  # it may refuse everybody, such as when it shuts down
@@ -273,7 +279,7 @@ class Pools:
             raise
         finally:
             self._opening -= 1
-        self._accept(digest, credential)
+        self._accept(digest)
         member.note_open()
         key = PoolKey(member, vhost, credential.user, digest)
         pool = self.pools.get(key)
@@ -295,8 +301,8 @@ class Pools:
         spare = self._spare(digest)
         if spare is not None:
             with suppress(Unreachable):  # the broker may have closed it meanwhile
-                await _open_vhost(spare[1], vhost)
-                return spare
+                await _open_vhost(spare.logged_in, vhost)
+                return spare.member, spare.logged_in
         member, logged_in = await self._log_in(members, credential)
         await _open_vhost(logged_in, vhost)
         return member, logged_in
@@ -307,7 +313,7 @@ class Pools:
             self.counts.revoked += 1
             pool.lose("the broker no longer grants access to the virtual host")
 
-    def _spare(self, digest: bytes) -> tuple[Member, LoggedIn] | None:
+    def _spare(self, digest: bytes) -> _Spare | None:
         """Take a connection that has checked this credential."""
         spares = self._spares.get(digest)
         if not spares:
@@ -315,7 +321,7 @@ class Pools:
         spare = spares.pop()
         if not spares:
             del self._spares[digest]
-        return spare.member, spare.logged_in
+        return spare
 
     async def _open(self, key: PoolKey, credential: Credential) -> LoggedIn:
         """Open another connection of a pool."""
@@ -362,7 +368,7 @@ class Pools:
             pool.keep(now)
             if pool.is_empty and not self._is_fresh(pool):
                 del self.pools[key]
-        self._accepted = {digest: each for digest, each in self._accepted.items() if now < each[1]}
+        self._trusted_until = {digest: end for digest, end in self._trusted_until.items() if now < end}
         for digest, spares in list(self._spares.items()):
             for spare in [each for each in spares if now >= each.expires_at]:
                 spares.remove(spare)

@@ -162,7 +162,7 @@ async def test_a_wrong_password_opens_nothing(autojump_clock: MockClock) -> None
             with pytest.raises(LoginDenied):
                 await found.check(f"wrong {number}")
         assert len(found.pools.pools) == 1
-        assert len(msgspec.json.encode(list(found.pools._accepted.values()))) < 200
+        assert len(msgspec.json.encode(list(found.pools._trusted_until.values()))) < 200
 
 
 async def test_the_broker_is_asked_again_after_a_while(autojump_clock: MockClock) -> None:

@@ -71,7 +71,7 @@ async def test_a_wrong_password_ends_nothing_and_is_not_remembered(autojump_cloc
         with pytest.raises(LoginDenied):
             await pools.check(attempt(f"wrong {number}"))
     assert pool.lost == []
-    assert not pools._accepted
+    assert not pools._trusted_until
     assert not pools._checking
     assert not pools._spares
 
