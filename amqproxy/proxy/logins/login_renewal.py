@@ -6,7 +6,9 @@ import msgspec
 
 from amqproxy.proxy.logins.attempt import Identity, LoginAttempt, LoginDenied
 from amqproxy.proxy.logins.login_check import Login
+from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.rewriting.secret import Secret
+from amqproxy.sockets.transport import TransportBroken
 
 
 class LoginRenewal:
@@ -30,7 +32,10 @@ class LoginRenewal:
         """
         if self._attempt.mechanism in ("EXTERNAL", "ANONYMOUS"):
             return None
-        identity = await self._login.check.check(msgspec.structs.replace(self._attempt, password=secret))
+        try:
+            identity = await self._login.check.check(msgspec.structs.replace(self._attempt, password=secret))
+        except (Unreachable, TransportBroken) as error:  # where the broker itself is asked, as for a pool
+            raise LoginDenied(str(error), is_failure=True) from None
         if identity.user != self._user:
             raise LoginDenied(f"the secret is that of {identity.user}", source=identity.source)
         return identity

@@ -9,8 +9,10 @@ import pytest
 from amqproxy.proxy.logins.attempt import Identity, LoginAttempt, LoginDenied
 from amqproxy.proxy.logins.login_check import Login
 from amqproxy.proxy.logins.login_renewal import LoginRenewal
+from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.context import Client
 from amqproxy.rules.rewriting.secret import Secret
+from amqproxy.sockets.transport import TransportBroken
 
 
 class Check:
@@ -50,3 +52,15 @@ async def test_the_user_stays_the_same() -> None:
 async def test_no_secret_renews_a_certificate() -> None:
     check: Any = Check("orders", "next")
     assert await renewal_of(Login(check), "EXTERNAL").check(Secret("anything")) is None
+
+
+@pytest.mark.parametrize("failure", [Unreachable("refused", "nobody listens"), TransportBroken("closed by the broker")])
+async def test_a_broker_that_cannot_be_asked_fails_a_renewal(failure: Exception) -> None:
+    class Asking:
+        async def check(self, attempt: LoginAttempt) -> Identity:
+            raise failure
+
+    check: Any = Asking()
+    with pytest.raises(LoginDenied) as denied:
+        await renewal_of(Login(check)).check(Secret("next"))
+    assert denied.value.is_failure

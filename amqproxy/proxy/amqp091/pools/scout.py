@@ -11,7 +11,8 @@ from amqproxy.amqp091.methods import ChannelClose, ChannelFlow, ChannelFlowOk, M
 from amqproxy.proxy.amqp091.pools.lane import Lane
 from amqproxy.proxy.amqp091.pools.request_proof import Answer, RequestProofs, Verdict
 from amqproxy.proxy.amqp091.pools.shared_upstream import SharedUpstream
-from amqproxy.proxy.logins.handshake import ClosedByBroker
+from amqproxy.proxy.logins.credential import CredentialFailed
+from amqproxy.proxy.logins.handshake import BrokerRefused, ClosedByBroker
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.sockets.transport import TransportBroken
 
@@ -119,7 +120,7 @@ class Scout:
         if self.upstream is None or self.upstream.is_over:
             try:
                 self.upstream, self._channel = await self._open(), None
-            except (Unreachable, ClosedByBroker) as error:
+            except (Unreachable, ClosedByBroker, BrokerRefused, CredentialFailed) as error:
                 raise TransportBroken(str(error)) from None
         upstream = self.upstream
         if self._channel is None:
