@@ -124,11 +124,12 @@ class SpanExport:
         self._thread.join(timeout)
         if self._thread.is_alive():
             self._is_abandoned = True
-            with contained("exporter not closed"):
-                self._exporter.shutdown()
             lost = self._queue.clear()
             self._count_dropped(lost)
             logger().warning("spans not exported", count=lost, reason=f"not within {timeout:g} s at the end")
+            # Last, since it lets the thread go on, which reports the failure of its own batch.
+            with contained("exporter not closed"):
+                self._exporter.shutdown()
         self._complaints.end()
 
     def _run(self) -> None:
