@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
 
 import trio
 
@@ -37,13 +37,15 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
+from amqproxy.proxy.amqp091.pools.shared_upstream import SharedUpstream
 from amqproxy.sockets.transport import TransportBroken
+from tests.proxy.amqp091.pools.open_connection import open_connection
 
 
 class ScriptedBroker:
     """The `Transport` to a broker that accepts the passwords in `accepts`; `methods` are those that it was sent.
 
-    It closes the connection for the methods in `closes`.
+    It closes the connection for the methods in `closes`, and leaves those in `unanswered` to the test.
     """
 
     tls = None
@@ -51,9 +53,15 @@ class ScriptedBroker:
     is_sending = False
     progress = 0
 
-    def __init__(self, accepts: set[str], closes: Mapping[type[Method], ConnectionClose]) -> None:
+    def __init__(
+        self,
+        accepts: Iterable[str] = (),
+        closes: Mapping[type[Method], ConnectionClose] | None = None,
+        unanswered: Iterable[type[Method]] = (),
+    ) -> None:
         self.accepts = accepts
-        self.closes = closes
+        self.closes = {} if closes is None else closes
+        self.unanswered = set(unanswered)
         self.connection = Connection(initial_frame_max=131_072)
         self.methods: list[tuple[int, Method]] = []
         self.received = 0
@@ -62,6 +70,17 @@ class ScriptedBroker:
         self._tags: dict[int, int] = {}
         self._output: list[bytes] = []
         self._changed = trio.Event()
+
+    @classmethod
+    def opened(cls, *unanswered: type[Method], frame_max: int = 131_072) -> Self:
+        """Return a broker of a connection whose virtual host is open."""
+        broker = cls(unanswered=unanswered)
+        broker.connection = open_connection(frame_max=frame_max)
+        return broker
+
+    def upstream(self, on_end: Callable[[SharedUpstream, str], None] = lambda upstream, reason: None) -> SharedUpstream:
+        """Return the proxy's side of such a connection, to be shared."""
+        return SharedUpstream(self, open_connection(frame_max=self.connection.frame_max), on_end)
 
     def of(self, kind: type[Method]) -> list[Any]:
         """Return the methods of one class that it was sent."""
@@ -78,7 +97,7 @@ class ScriptedBroker:
         self._changed.set()
 
     def _take(self, data: bytes) -> None:
-        if not self.connection.readers[CLIENT].offset and data.startswith(HEADER):
+        if data.startswith(HEADER):
             self.connection.receive_header(CLIENT, HEADER)
             self.write(0, ConnectionStart(0, 9, Table({"product": "scripted"}), b"PLAIN AMQPLAIN", b"en_US"))
             data = data[len(HEADER) :]
@@ -91,6 +110,8 @@ class ScriptedBroker:
         self.methods.append((frame.channel, method))
         if type(method) in self.closes:
             self.write(0, self.closes[type(method)])
+            return
+        if type(method) in self.unanswered:
             return
         match method:
             case ConnectionStartOk(response=response):

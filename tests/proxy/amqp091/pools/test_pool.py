@@ -17,7 +17,7 @@ from amqproxy.proxy.amqp091.pools.pool_login import LoggedIn
 from amqproxy.proxy.amqp091.pools.shared_upstream import SharedClient
 from amqproxy.proxy.upstreams.member import Member
 from tests.proxy.amqp091.pools.open_connection import open_connection
-from tests.proxy.amqp091.pools.played_broker import PlayedBroker
+from tests.proxy.amqp091.pools.scripted_broker import ScriptedBroker
 
 
 class Up:
@@ -37,7 +37,7 @@ class Stage:
     """A pool whose connections are opened at once."""
 
     def __init__(self, nursery: trio.Nursery, **config: Any) -> None:
-        self.brokers: list[PlayedBroker] = []
+        self.brokers: list[ScriptedBroker] = []
         self.behind: list[Any] = []
         self.has_room = True
         key = PoolKey(cast("Member", Up()), "/", "guest", b"digest")
@@ -46,9 +46,9 @@ class Stage:
 
     async def _open(self, key: PoolKey) -> LoggedIn:
         await trio.lowlevel.checkpoint()
-        broker = PlayedBroker()
+        broker = ScriptedBroker.opened()
         self.brokers.append(broker)
-        opened = LoggedIn(broker.transport, open_connection(), ConnectionTune(2047, 131_072, 0))
+        opened = LoggedIn(broker, open_connection(), ConnectionTune(2047, 131_072, 0))
         opened.behind = self.behind
         return opened
 

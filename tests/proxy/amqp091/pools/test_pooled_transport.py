@@ -16,7 +16,7 @@ from amqproxy.proxy.upstreams.client_pools import Pinning
 from amqproxy.proxy.upstreams.member import Member
 from amqproxy.sockets.transport import Transport, TransportBroken
 from tests.proxy.amqp091.pools.open_connection import open_connection
-from tests.proxy.amqp091.pools.played_broker import PlayedBroker
+from tests.proxy.amqp091.pools.scripted_broker import ScriptedBroker
 
 FRAME_MAX = 8192
 """Largest frame of the shared connection; the client may send larger ones."""
@@ -26,14 +26,10 @@ async def dial(member: Member) -> tuple[Transport, bytes]:
     raise TransportBroken("a connection of its own")
 
 
-def published(broker: PlayedBroker) -> int:
-    return sum(isinstance(method, BasicPublish) for _, method in broker.requests)
-
-
 @pytest.mark.parametrize(("size", "is_shared"), [(4000, True), (10_000, False)])
 async def test_a_header_that_fits_no_frame_is_not_shared(size: int, is_shared: bool, autojump_clock: object) -> None:
     async with trio.open_nursery() as nursery:
-        broker = PlayedBroker(FRAME_MAX)
+        broker = ScriptedBroker.opened(frame_max=FRAME_MAX)
         upstream = broker.upstream()
         nursery.start_soon(upstream.run)
         upstream.flush()
@@ -56,5 +52,5 @@ async def test_a_header_that_fits_no_frame_is_not_shared(size: int, is_shared: b
         else:
             with pytest.raises(TransportBroken, match="a connection of its own"):
                 await transport.send(message)
-        assert published(broker) == is_shared
+        assert bool(broker.of(BasicPublish)) == is_shared
         nursery.cancel_scope.cancel()

@@ -11,20 +11,20 @@ from amqproxy.proxy.amqp091.pools.request_proof import Answer, RequestProofs, Ve
 from amqproxy.proxy.amqp091.pools.scout import Scout
 from amqproxy.proxy.amqp091.pools.shared_upstream import SharedUpstream
 from amqproxy.sockets.transport import TransportBroken
-from tests.proxy.amqp091.pools.played_broker import PlayedBroker
+from tests.proxy.amqp091.pools.scripted_broker import ScriptedBroker
 
 
 class Stage:
     """A scout with the brokers on which it has tried something."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
-        self.brokers: list[PlayedBroker] = []
+        self.brokers: list[ScriptedBroker] = []
         self.scout = Scout(self._open, RequestProofs(trio.current_time), 5.0)
         self.answers: list[Answer] = []
         self._nursery = nursery
 
     async def _open(self) -> SharedUpstream:
-        broker = PlayedBroker()
+        broker = ScriptedBroker.opened(QueueDeclare)
         self.brokers.append(broker)
         upstream = broker.upstream(lambda upstream, reason: self.scout.note_end())
         self._nursery.start_soon(upstream.run)
