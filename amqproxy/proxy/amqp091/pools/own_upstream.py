@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from amqproxy.amqp091.frame import METHOD, Frame, encode_method
 from amqproxy.amqp091.frame_reader import FrameReader
@@ -36,7 +36,9 @@ class OwnUpstream:
         self._offsets: dict[int, int] = {}
         self._leaving: set[int] = set()
         self._client_reader = FrameReader()
+        self._tell: Callable[[bytes], None] = lambda data: None
         self._reader = FrameReader(frame_max=0)
+        self._is_reading = True
 
     async def take_over(self, channels: Iterable[PooledChannel], answer: bytes) -> bytes:
         """Open the client's channels, and return what is for the client of all that the broker has sent.
@@ -69,23 +71,30 @@ class OwnUpstream:
             data = await self.transport.receive()
             if not data:
                 raise TransportBroken("closed by the broker")
-        if not self._offsets:
-            found.append(self._reader.held)
-        return b"".join(found)
+        return b"".join(found) + self._end_reading()
 
     async def receive(self) -> bytes:
-        """Return what the broker sends, with the client's numbers of confirms."""
+        """Return what the broker sends, with the client's numbers of confirms.
+
+        These are whole frames while the client may be told something besides.
+        """
         while True:
             data = await self.transport.receive()
-            if not self._offsets or not data:
+            if not self._is_reading or not data:
                 return data
             output = b"".join([self._numbered(frame) for frame in self._reader.feed(data)])
             if self._reader.error is not None:
                 raise TransportBroken(f"the broker does not keep to the protocol: {self._reader.error}")
-            if not self._offsets:
-                output += self._reader.held
+            output += self._end_reading()
             if output:
                 return output
+
+    def _end_reading(self) -> bytes:
+        """Read no more frames of the broker if bytes may pass as they are; return those of the frame that has begun."""
+        if self._offsets or self._leaving:
+            return b""
+        self._is_reading = False
+        return self._reader.held
 
     def _numbered(self, frame: Frame) -> bytes:
         """Return a frame of the broker with the client's number of the confirm, if it is one."""
@@ -102,10 +111,14 @@ class OwnUpstream:
 
     # --- what the client sends
 
-    def let_leave(self, channels: Iterable[int], reader: FrameReader) -> None:
-        """Keep from the broker what the client sends on channels that it does not know: `reader` reads its frames."""
+    def let_leave(self, channels: Iterable[int], reader: FrameReader, tell: Callable[[bytes], None]) -> None:
+        """Keep from the broker what the client sends on channels that the shared one has closed.
+
+        `reader` reads the client's frames. A channel.close that has crossed the broker's is answered by `tell`.
+        """
         self._leaving = set(channels)
         self._client_reader = reader
+        self._tell = tell
 
     async def send_rest(self, partial: bytes, frames: Iterable[Frame]) -> None:
         """Send a message that was begun, and the frames that have been read already."""
@@ -128,12 +141,14 @@ class OwnUpstream:
                 output.append(frame.raw)
             elif frame.kind == METHOD and frame.index == ChannelCloseOk.index:
                 self._leaving.discard(frame.channel)
+            elif frame.kind == METHOD and frame.index == ChannelClose.index:
+                self._tell(encode_method(frame.channel, ChannelCloseOk()))
         return b"".join(output)
 
     @property
     def is_transparent(self) -> bool:
         """Whether all bytes pass as they are."""
-        return not self._offsets and not self._leaving
+        return not self._is_reading
 
 
 def is_close(raw: bytes) -> bool:

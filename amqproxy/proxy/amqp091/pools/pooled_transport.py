@@ -52,6 +52,10 @@ SETTLE_TIMEOUT = 1.0
 """Seconds in which both directions of a pinned client begin to use its own connection: a pump takes both or none."""
 
 
+_BEHIND_CLOSE_OK = (ChannelOpen.index, ConnectionClose.index)
+"""Methods before which the client is sent each close-ok that it has to get."""
+
+
 class Proofs(Protocol):
     """Tries methods on the pool's scout."""
 
@@ -108,6 +112,8 @@ class PooledTransport:
         self._lane = Lane()
         self._turn = trio.Lock()
         self._channels: dict[int, PooledChannel] = {}
+        self._closed: list[PooledChannel] = []
+        """Channels that the client has closed in the bytes being taken, and whose end it is not told yet."""
         self._own: OwnUpstream | None = None
         self._outbox: list[bytes] = []
         self._unread = 0
@@ -119,6 +125,7 @@ class PooledTransport:
         self._news = trio.Event()
         self._settled_relays = trio.Event()
         self._is_waiting = False
+        self._listening = trio.CancelScope()
         client.readers[CLIENT].set_lenient(True)  # as the session's own, which leaves these errors to the broker
         upstream.attach(self)
         if upstream.shared.blocked_for is not None:
@@ -140,16 +147,18 @@ class PooledTransport:
                 self.received += len(data)
                 self._has_sent = trio.current_time()
                 return data
+            if self._lost:
+                raise TransportBroken(self._lost)
             if self._own is not None:
                 if self._own.is_transparent and not self._has_ended:
                     self._end_sharing()
                     self._pinning.settle(str(self.pinned))
                     self._settled_relays.set()
-                data = await self._own.receive()
-                self.received += len(data)
-                return data
-            if self._lost:
-                raise TransportBroken(self._lost)
+                with trio.CancelScope() as self._listening:
+                    data = await self._own.receive()
+                    self.received += len(data)
+                    return data
+                continue
             if self._is_closed:
                 return b""
             interval = self._client.heartbeat / 2 or math.inf
@@ -177,6 +186,11 @@ class PooledTransport:
         if self._unread > MOST_UNREAD:
             self.lose(f"the client has left {MOST_UNREAD} bytes unread")
         self._news.set()
+
+    def _tell_besides(self, data: bytes) -> None:
+        """Queue bytes for the client, before the next that its own connection receives."""
+        self._tell(data)
+        self._listening.cancel()
 
     def _answer(self, channel: int, method: Method) -> None:
         """Send a method to the client, unless it has closed the channel or the connection."""
@@ -245,11 +259,11 @@ class PooledTransport:
 
     async def send(self, data: bytes | memoryview) -> None:
         async with self._turn:  # another task of the session may send commands that a rule has held
+            if self._lost:
+                raise TransportBroken(self._lost)
             if self._own is not None:
                 await self._own.send(data)
                 return
-            if self._lost:
-                raise TransportBroken(self._lost)
             self._is_taking = True
             try:
                 await self._take_all(bytes(data))
@@ -263,14 +277,17 @@ class PooledTransport:
         reader = self._client.readers[CLIENT]
         frames = reader.feed(data)
         for place, frame in enumerate(frames):
+            if self._closed and frame.kind == METHOD and frame.index in _BEHIND_CLOSE_OK:
+                self._end_closed()
             # one by one: a frame that goes to a connection of the client's own must not have changed the state here
             try:
                 reason = await self._take(frame) if self._client.receive(CLIENT, frame) else None
             except ProtocolError:
                 reason = PinReason.UNPROVEN  # the broker answers it in its own words
             if reason is not None:
-                await self._pin(reason, frames[place:])
+                await self._pin(reason, self._without_closed(frames[place:]))
                 return
+        self._end_closed()
         if reader.error is not None:
             raise reader.error
         self.upstream.flush()
@@ -375,7 +392,25 @@ class PooledTransport:
         self.upstream.shared.close_channel(channel.upstream_number)
         if channel.is_settled:
             self.upstream.shared.detach(channel.upstream_number)
+            self._closed.append(channel)
+
+    def _end_closed(self) -> None:
+        """Answer the client's channel.close, behind which RabbitMQ drops what has come with it in one piece."""
+        for channel in self._closed:
             self.end_channel(channel, None)
+        self._closed.clear()
+
+    def _without_closed(self, frames: list[Frame]) -> list[Frame]:
+        """Return the frames without those on channels that are closed before them."""
+        closed = {each.number for each in self._closed}
+        self._end_closed()
+        found = []
+        for frame in frames:
+            if frame.kind == METHOD and frame.index == ChannelOpen.index:
+                closed.discard(frame.channel)
+            if frame.channel not in closed:
+                found.append(frame)
+        return found
 
     def _put(self, channel: PooledChannel, data: bytes, *, is_method: bool = False) -> None:
         self.upstream.shared.put(channel.upstream_number, data, is_method=is_method)
@@ -462,7 +497,7 @@ class PooledTransport:
             channels = list(self._channels.values())
             partial = [b"".join(each.partial) for each in channels]
             left = [number for number, each in self._client.channels.items() if not each.takes_frames]
-            own.let_leave(left, self._client.readers[CLIENT])
+            own.let_leave(left, self._client.readers[CLIENT], self._tell_besides)
             if self.upstream.shared.blocked_for is not None:
                 self.tell_blocked(None)  # the broker tells it anew where it publishes from now on
             self._leave()

@@ -92,6 +92,11 @@ class ScriptedBroker:
             self._output.append(self.connection.send(SERVER, channel, each))
         self._changed.set()
 
+    def write_bytes(self, data: bytes) -> None:
+        """Send bytes that need not be whole frames."""
+        self._output.append(data)
+        self._changed.set()
+
     def hang_up(self) -> None:
         self.is_closed = True
         self._changed.set()

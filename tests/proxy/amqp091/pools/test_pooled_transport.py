@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.amqp091.frame import HEADER, encode_frame, encode_method
-from amqproxy.amqp091.methods import BasicPublish, ChannelOpen
+from amqproxy.amqp091.frame_reader import FrameReader
+from amqproxy.amqp091.methods import (
+    BasicAck,
+    BasicPublish,
+    BasicQos,
+    BasicQosOk,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpenOk,
+    Method,
+)
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.configuration.pool_config import PoolConfig
 from amqproxy.proxy.amqp091.pools.pooled_transport import PooledTransport
+from amqproxy.proxy.amqp091.pools.request_proof import RequestProofs
+from amqproxy.proxy.amqp091.pools.scout import Scout
+from amqproxy.proxy.amqp091.pools.shared_upstream import SharedUpstream
+from amqproxy.proxy.amqp091.pools.sharing import PinReason
+from amqproxy.proxy.upstream import Unreachable
 from amqproxy.proxy.upstreams.client_pools import Pinning
 from amqproxy.proxy.upstreams.member import Member
 from amqproxy.sockets.transport import Transport, TransportBroken
-from tests.proxy.amqp091.pools.open_connection import open_connection
+from tests.proxy.amqp091.pools.open_connection import methods_in, open_connection
 from tests.proxy.amqp091.pools.scripted_broker import ScriptedBroker
 
 FRAME_MAX = 8192
@@ -54,3 +78,146 @@ async def test_a_header_that_fits_no_frame_is_not_shared(size: int, is_shared: b
                 await transport.send(message)
         assert bool(broker.of(BasicPublish)) == is_shared
         nursery.cancel_scope.cancel()
+
+
+CLOSE = ChannelClose(404, "NOT_FOUND - no exchange 'nope' in vhost '/'", 60, 40)
+CLOSE_OK = ChannelCloseOk()
+BYE = ChannelClose(200, "bye", 0, 0)
+QOS = BasicQos(0, 10, False)
+
+
+class Client:
+    """A client of `shared`, and the brokers of the connections of its own."""
+
+    def __init__(self, upstream: SharedUpstream, **config: Any) -> None:
+        self.own = ScriptedBroker.opened()
+        self.transport = PooledTransport(
+            upstream,
+            cast("Member", object()),
+            Scout(self._no_scout, RequestProofs(trio.current_time), 5.0),
+            PoolConfig(**config),
+            open_connection(),
+            Pinning(self._dial, lambda reason: None),
+            lambda reason: None,
+            announces_blocking=False,
+        )
+        self._reader = FrameReader(frame_max=0)
+
+    async def _dial(self, member: Member) -> tuple[Transport, bytes]:
+        return self.own, encode_method(0, ConnectionOpenOk())
+
+    async def _no_scout(self) -> SharedUpstream:
+        raise Unreachable("refused", "there is no scout")
+
+    async def send(self, *methods: tuple[int, Method]) -> None:
+        """Send methods on channels in one piece."""
+        await self.transport.send(b"".join([encode_method(channel, method) for channel, method in methods]))
+
+    async def told(self, count: int) -> list[tuple[int, Any]]:
+        """Return the next methods that the client is sent, with their channels; at least `count`."""
+        found: list[tuple[int, Any]] = []
+        with trio.fail_after(60):
+            while len(found) < count:
+                found += methods_in(self._reader.feed(await self.transport.receive()))
+        return found
+
+
+@asynccontextmanager
+async def sharing(**config: Any) -> AsyncIterator[tuple[ScriptedBroker, Client, Client]]:
+    """Yield a broker, a client of it, and another one beside that, which is told nothing but answers to its own."""
+    async with trio.open_nursery() as nursery:
+        broker = ScriptedBroker.opened()
+        upstream = broker.upstream()
+        nursery.start_soon(upstream.run)
+        upstream.flush()
+        client, beside = Client(upstream, **config), Client(upstream, **config)
+        await beside.send((1, ChannelOpen()), (1, ConfirmSelect()))
+        assert await beside.told(2) == [(1, ChannelOpenOk()), (1, ConfirmSelectOk())]
+        yield broker, client, beside
+        await beside.send((1, BasicPublish(0, "", "q")))
+        await beside.transport.send(encode_frame(HEADER, 1, ContentHeader(0).encode()))
+        assert await beside.told(1) == [(1, BasicAck(1, False))]
+        nursery.cancel_scope.cancel()
+
+
+async def failed_channel(broker: ScriptedBroker, client: Client) -> None:
+    """Open channels 1 and 2, of which the broker closes the second."""
+    await client.send((1, ChannelOpen()), (2, ChannelOpen()))
+    await client.told(2)
+    broker.write(client.transport.channels[2], CLOSE)
+    assert await client.told(1) == [(2, CLOSE)]
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_a_close_that_crosses_the_brokers_is_answered_though_its_client_is_pinned(
+    autojump_clock: object, is_late: bool
+) -> None:
+    async with sharing() as (broker, client, _):
+        await failed_channel(broker, client)
+        if is_late:
+            await client.send((1, QOS))
+            await client.send((2, BYE))
+        else:
+            await client.send((1, QOS), (2, BYE))
+        assert (2, CLOSE_OK) in await client.told(1)
+        await client.send((2, CLOSE_OK), (2, ChannelOpen()))
+        assert await client.told(1) == [(2, ChannelOpenOk())]
+        assert client.transport.pinned is PinReason.QOS
+        assert [channel for channel, method in client.own.methods if channel == 2] == [2]
+
+
+async def test_an_answer_that_its_client_is_given_cuts_no_frame_of_the_broker(autojump_clock: object) -> None:
+    async with sharing() as (broker, client, _):
+        await failed_channel(broker, client)
+        await client.send((1, QOS))
+        frame = encode_method(1, BasicQosOk())
+        told: list[tuple[int, Any]] = []
+
+        async def listen() -> None:
+            told.extend(await client.told(2))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(listen)
+            client.own.write_bytes(frame[:5])
+            await wait_all_tasks_blocked()
+            await client.send((2, BYE), (2, CLOSE_OK))
+            await wait_all_tasks_blocked()
+            client.own.write_bytes(frame[5:])
+        assert told == [(2, CLOSE_OK), (1, BasicQosOk())]
+        client.own.write_bytes(frame)
+        assert await client.told(1) == [(1, BasicQosOk())]
+
+
+LATE = (1, BasicPublish(0, "", "late"))
+
+
+@pytest.mark.parametrize("behind", [(), ((2, QOS), LATE)], ids=["shared", "pinned"])
+async def test_what_comes_with_a_close_in_one_piece_is_dropped(
+    autojump_clock: object, behind: tuple[tuple[int, Method], ...]
+) -> None:
+    """RabbitMQ 3.10 drops it, and closes the connection for what comes behind close-ok."""
+    async with sharing() as (broker, client, _):
+        await client.send((1, ChannelOpen()), (2, ChannelOpen()))
+        await client.told(2)
+        await client.send((1, BYE), LATE, *behind)
+        assert (1, CLOSE_OK) in await client.told(1)
+        assert client.transport.is_shared == (not behind)
+        await client.send((1, ChannelOpen()))
+        assert (1, ChannelOpenOk()) in await client.told(1)
+        assert LATE[1] not in broker.of(BasicPublish) + client.own.of(BasicPublish)
+
+
+async def test_a_publish_behind_close_ok_is_answered_by_the_broker(autojump_clock: object) -> None:
+    async with sharing() as (_, client, _):
+        await client.send((1, ChannelOpen()), (1, BYE))
+        await client.told(2)
+        with pytest.raises(TransportBroken, match="504 CHANNEL_ERROR"):  # of the fake broker, which is sent the frame
+            await client.send(LATE)
+
+
+async def test_a_channel_may_be_opened_again_in_the_same_piece(autojump_clock: object) -> None:
+    async with sharing() as (_, client, _):
+        await client.send((1, ChannelOpen()), (1, BYE), LATE, (1, ChannelOpen()))
+        assert await client.told(3) == [(1, ChannelOpenOk()), (1, CLOSE_OK), (1, ChannelOpenOk())]
+        await client.send((1, BYE), (0, ConnectionClose(200, "bye", 0, 0)))
+        assert await client.told(2) == [(1, CLOSE_OK), (0, ConnectionCloseOk())]
