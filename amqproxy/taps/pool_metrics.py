@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -21,13 +21,25 @@ class PoolCounters(Protocol):
     pins: Counter[str]
 
 
+class PoolSizes(NamedTuple):
+    """Sizes of the pools of an upstream group.
+
+    These are the numbers of shared connections, of clients that wait for a place, and of bytes that wait for the broker
+    after their clients have left.
+    """
+
+    connections: int
+    waiting: int
+    left_bytes: int
+
+
 class CountedPools(Protocol):
     """The pools of an upstream group, as metrics export them."""
 
     counts: PoolCounters
 
-    def sizes(self) -> tuple[int, int]:
-        """Return the numbers of shared connections, and of clients that wait for a place."""
+    def sizes(self) -> PoolSizes:
+        """Return the sizes of all pools together."""
 
 
 class PooledGroup(Protocol):
@@ -37,6 +49,67 @@ class PooledGroup(Protocol):
     pools: CountedPools | None
 
 
+class _PoolMetric(NamedTuple):
+    """A metric of each group that has pools."""
+
+    family: type[GaugeMetricFamily | CounterMetricFamily]
+    name: str
+    text: str
+    value: Callable[[PoolCounters, PoolSizes], int]
+
+
+_METRICS = (
+    _PoolMetric(
+        GaugeMetricFamily,
+        "amqproxy_pool_clients",
+        "Clients that share upstream connections.",
+        lambda counts, sizes: counts.clients,
+    ),
+    _PoolMetric(
+        GaugeMetricFamily,
+        "amqproxy_pool_connections",
+        "Upstream connections that clients share.",
+        lambda counts, sizes: sizes.connections,
+    ),
+    _PoolMetric(
+        GaugeMetricFamily,
+        "amqproxy_pool_waiting",
+        "Clients that wait for a place in a pool.",
+        lambda counts, sizes: sizes.waiting,
+    ),
+    _PoolMetric(
+        GaugeMetricFamily,
+        "amqproxy_pool_left_bytes",
+        "Bytes that wait for the broker after their clients have left, which keep their places.",
+        lambda counts, sizes: sizes.left_bytes,
+    ),
+    _PoolMetric(
+        CounterMetricFamily,
+        "amqproxy_pool_connections_opened",
+        "Upstream connections that were opened to be shared.",
+        lambda counts, sizes: counts.opened,
+    ),
+    _PoolMetric(
+        CounterMetricFamily,
+        "amqproxy_pool_exhausted",
+        "Clients that were told 530, since no place was free in time.",
+        lambda counts, sizes: counts.exhausted,
+    ),
+    _PoolMetric(
+        CounterMetricFamily,
+        "amqproxy_pool_collateral_closes",
+        "Clients that lost their connection by an error of another client of the same upstream connection.",
+        lambda counts, sizes: counts.collateral,
+    ),
+    _PoolMetric(
+        CounterMetricFamily,
+        "amqproxy_pool_revoked",
+        "Pools that ended, since the broker no longer accepted their login or virtual host.",
+        lambda counts, sizes: counts.revoked,
+    ),
+)
+
+
 class PoolCollector(Collector):
     """Collects the metrics of all groups that have pools."""
 
@@ -44,34 +117,15 @@ class PoolCollector(Collector):
         self._groups = groups
 
     def collect(self) -> Iterator[Metric]:
-        labels = ["upstream"]
-        text = "Clients that share upstream connections."
-        clients = GaugeMetricFamily("amqproxy_pool_clients", text, labels=labels)
-        connections = GaugeMetricFamily(
-            "amqproxy_pool_connections", "Upstream connections that clients share.", labels=labels
-        )
-        waiting = GaugeMetricFamily("amqproxy_pool_waiting", "Clients that wait for a place in a pool.", labels=labels)
-        text = "Upstream connections that were opened to be shared."
-        opened = CounterMetricFamily("amqproxy_pool_connections_opened", text, labels=labels)
+        found = [(group.name, group.pools.counts, group.pools.sizes()) for group in self._groups() if group.pools]
+        for each in _METRICS:
+            family = each.family(each.name, each.text, labels=["upstream"])
+            for name, counts, sizes in found:
+                family.add_metric([name], each.value(counts, sizes))
+            yield family
         text = "Clients that got an upstream connection of their own, by why."
-        pins = CounterMetricFamily("amqproxy_pool_pins", text, labels=[*labels, "reason"])
-        text = "Clients that were told 530, since no place was free in time."
-        exhausted = CounterMetricFamily("amqproxy_pool_exhausted", text, labels=labels)
-        text = "Clients that lost their connection by an error of another client of the same upstream connection."
-        collateral = CounterMetricFamily("amqproxy_pool_collateral_closes", text, labels=labels)
-        text = "Pools that ended, since the broker no longer accepted their login or virtual host."
-        revoked = CounterMetricFamily("amqproxy_pool_revoked", text, labels=labels)
-        for group in self._groups():
-            if group.pools is None:
-                continue
-            counts, (shared, queued) = group.pools.counts, group.pools.sizes()
-            clients.add_metric([group.name], counts.clients)
-            connections.add_metric([group.name], shared)
-            waiting.add_metric([group.name], queued)
-            opened.add_metric([group.name], counts.opened)
-            exhausted.add_metric([group.name], counts.exhausted)
-            collateral.add_metric([group.name], counts.collateral)
-            revoked.add_metric([group.name], counts.revoked)
+        pins = CounterMetricFamily("amqproxy_pool_pins", text, labels=["upstream", "reason"])
+        for name, counts, _ in found:
             for reason, count in counts.pins.copy().items():
-                pins.add_metric([group.name, reason], count)
-        yield from (clients, connections, waiting, opened, pins, exhausted, collateral, revoked)
+                pins.add_metric([name, reason], count)
+        yield pins

@@ -115,8 +115,8 @@ class Pool:
         if self.key.member.is_draining:
             return None
         found = [each for each in self.upstreams if not each.is_over and now < each.retires_at and each.shared.can_open]
-        least = min(found, key=lambda each: len(each.clients), default=None)
-        if least is None or len(least.clients) >= self.config.clients_per_upstream:
+        least = min(found, key=lambda each: each.places, default=None)
+        if least is None or least.places >= self.config.clients_per_upstream:
             return None
         return least
 

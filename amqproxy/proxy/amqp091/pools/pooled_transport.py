@@ -526,6 +526,7 @@ class PooledTransport:
             self._drop(channel)
         self.upstream.detach(self)
         self.upstream.flush()
+        self.upstream.keep_place(self._lane)
 
     def _end_sharing(self) -> None:
         if not self._has_ended:

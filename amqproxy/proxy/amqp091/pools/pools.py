@@ -30,6 +30,7 @@ from amqproxy.proxy.upstreams.client_pools import Connect, Leased, Pinning
 from amqproxy.proxy.upstreams.member import Member
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Transport, TransportBroken
+from amqproxy.taps.pool_metrics import PoolSizes
 
 _NOT_BY_HABIT = (PinReason.HABIT, PinReason.QUARANTINE, PinReason.MANY_CHANNELS, PinReason.HARD_ERROR)
 """Reasons for pins that do not show what a client usually does."""
@@ -376,10 +377,13 @@ class Pools:
             if not spares:
                 del self._spares[digest]
 
-    def sizes(self) -> tuple[int, int]:
-        """Return the numbers of shared connections, and of clients that wait for a place."""
+    def sizes(self) -> PoolSizes:
+        """Return the sizes of all pools together."""
         pools = list(self.pools.values())  # a scrape calls this in its own thread
-        return sum(len(each.upstreams) for each in pools), sum(each.waiting for each in pools)
+        upstreams = [upstream for pool in pools for upstream in pool.upstreams]
+        return PoolSizes(
+            len(upstreams), sum(each.waiting for each in pools), sum(each.left_bytes for each in upstreams)
+        )
 
     def report(self) -> list[dict[str, Any]]:
         """Return the pools as `control pools` shows them."""
@@ -395,6 +399,7 @@ class Pools:
                 "pinned": pool.pinned,
                 "channels": sum(each.shared.channels for each in pool.upstreams),
                 "waiting": pool.waiting,
+                "left_bytes": sum(each.left_bytes for each in pool.upstreams),
                 "blocked": sum(each.shared.blocked_for is not None for each in pool.upstreams),
                 "verified": round(now - pool.verified_at, 1),
             }

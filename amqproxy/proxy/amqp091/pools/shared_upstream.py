@@ -13,6 +13,7 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME, encode_method
 from amqproxy.amqp091.methods import ConnectionClose
 from amqproxy.process.supervision import contained
+from amqproxy.proxy.amqp091.pools.lane import Lane
 from amqproxy.proxy.amqp091.pools.shared_connection import SharedConnection
 from amqproxy.rules.rewriting.secret import Secret
 from amqproxy.sockets.transport import Transport, TransportBroken
@@ -62,6 +63,7 @@ class SharedUpstream:
         self.reserve_filled = trio.Event()
         self.on_leave: Callable[[], None] = lambda: None
         """Called when a client has left its place."""
+        self._left: set[Lane] = set()
         self._on_end = on_end
         self._is_sending = False
         self._has_more = trio.Event()
@@ -82,6 +84,31 @@ class SharedUpstream:
         self.clients.discard(client)
         self.idle_since = trio.current_time()
         self.on_leave()
+
+    def keep_place(self, lane: Lane) -> None:
+        """Keep the place of a client that has left until the broker has taken all that it has sent.
+
+        So what waits for all clients together is bounded, whether they stay or not. A direct connection is kept, too.
+        """
+        if lane.size and not self.is_over:
+            self._left.add(lane)
+
+    @property
+    def places(self) -> int:
+        """The number of places that clients have, or have left with something still to be sent."""
+        return len(self.clients) + len(self._left)
+
+    @property
+    def left_bytes(self) -> int:
+        """Number of bytes that wait for the broker after their clients have left."""
+        return sum(lane.size for lane in self._left.copy())  # a scrape asks in its own thread
+
+    def _free_places(self) -> None:
+        """Free the places of clients that have left, if nothing of theirs waits any more."""
+        sent = {lane for lane in self._left if not lane.size}
+        if sent:
+            self._left -= sent
+            self.on_leave()
 
     # --- tasks
 
@@ -166,6 +193,7 @@ class SharedUpstream:
                     for client in list(self.clients):
                         client.note_progress()
                     self._unsent = self.shared.take_output(CHUNK)
+                    self._free_places()
             except TransportBroken:
                 await trio.sleep_forever()  # the receiving task reports it
             self._is_sending = False

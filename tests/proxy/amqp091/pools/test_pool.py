@@ -9,8 +9,10 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.amqp091.errors import NotAllowed
+from amqproxy.amqp091.frame import HEARTBEAT_FRAME
 from amqproxy.amqp091.methods import ConnectionBlocked, ConnectionTune
 from amqproxy.configuration.pool_config import PoolConfig
+from amqproxy.proxy.amqp091.pools.lane import Lane, Piece
 from amqproxy.proxy.amqp091.pools.pool import Pool, PoolKey
 from amqproxy.proxy.amqp091.pools.pool_counts import PoolCounts
 from amqproxy.proxy.amqp091.pools.pool_login import LoggedIn
@@ -134,4 +136,29 @@ async def test_what_the_broker_sends_behind_open_ok_is_not_lost(autojump_clock: 
         stage.behind = [ConnectionBlocked("low on memory")]
         await stage.come()
         assert stage.pool.upstreams[0].shared.blocked_for == "low on memory"
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_client_that_leaves_keeps_its_place_while_bytes_of_it_wait(autojump_clock: object) -> None:
+    """What waits on a connection is bounded by its places, however often clients publish and leave."""
+    async with trio.open_nursery() as nursery:
+        stage = Stage(nursery, clients_per_upstream=2, upstreams=1, wait=1.0)
+        for _ in range(2):
+            await stage.come()
+        (upstream,) = stage.pool.upstreams
+        stage.brokers[0].takes_bytes = False
+        lanes = [Lane(), Lane()]
+        for lane in lanes:
+            lane.put(Piece(1, b"x" * 1000))
+            stage.leave()
+            upstream.keep_place(lane)
+        assert (upstream.places, upstream.left_bytes) == (2, 2000)
+        with pytest.raises(NotAllowed, match="pool exhausted"):
+            await stage.come()
+        lanes[0].take()
+        upstream.shared.send_urgently(HEARTBEAT_FRAME)
+        upstream.flush()
+        await wait_all_tasks_blocked()
+        await stage.come()
+        assert (upstream.places, upstream.left_bytes) == (2, 1000)
         nursery.cancel_scope.cancel()

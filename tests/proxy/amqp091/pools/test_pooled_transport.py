@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from amqproxy.amqp091.frame import HEADER, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY, HEADER, encode_frame, encode_method
 from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import (
     BasicAck,
@@ -221,3 +221,25 @@ async def test_a_channel_may_be_opened_again_in_the_same_piece(autojump_clock: o
         assert await client.told(3) == [(1, ChannelOpenOk()), (1, CLOSE_OK), (1, ChannelOpenOk())]
         await client.send((1, BYE), (0, ConnectionClose(200, "bye", 0, 0)))
         assert await client.told(2) == [(1, CLOSE_OK), (0, ConnectionCloseOk())]
+
+
+async def test_what_a_client_leaves_behind_is_sent_and_keeps_its_place_until_then(autojump_clock: object) -> None:
+    body = b"x" * 100_000
+    message = (
+        encode_method(1, BasicPublish(0, "", "q"))
+        + encode_frame(HEADER, 1, ContentHeader(len(body)).encode())
+        + encode_frame(BODY, 1, body)
+    )
+    async with sharing() as (broker, client, beside):
+        await client.send((1, ChannelOpen()))
+        await client.told(1)
+        upstream = beside.transport.upstream
+        broker.takes_bytes = False
+        await client.transport.send(5 * message)
+        await client.transport.aclose()
+        assert len(upstream.clients) == 1
+        assert (upstream.places, upstream.left_bytes > len(message)) == (2, True)
+        await wait_all_tasks_blocked()
+        broker.takes_bytes = True
+        assert (upstream.places, upstream.left_bytes) == (1, 0)
+        assert len(broker.of(BasicPublish)) == 5
