@@ -15,6 +15,7 @@ from amqproxy.proxy.amqp091.pools.pool_counts import PoolCounts
 from amqproxy.proxy.amqp091.pools.pool_login import LoggedIn
 from amqproxy.proxy.amqp091.pools.request_proof import RequestProofs
 from amqproxy.proxy.amqp091.pools.scout import Scout
+from amqproxy.proxy.amqp091.pools.shared_attempts import SharedAttempts
 from amqproxy.proxy.amqp091.pools.shared_upstream import SharedClient, SharedUpstream
 from amqproxy.proxy.upstreams.member import Member
 from amqproxy.rules.rewriting.secret import Secret
@@ -63,7 +64,7 @@ class Pool:
         self._has_room = has_room
         self._start = start
         self._counts = counts
-        self._growing = trio.Lock()
+        self._attempts = SharedAttempts(start)
         self._freed = trio.Event()
         self.scout = Scout(self._open_scout, RequestProofs(trio.current_time), config.barrier_timeout)
 
@@ -89,16 +90,15 @@ class Pool:
             if found is not None:
                 return found
             if self._may_grow:
-                async with self._growing:
-                    if self._free_upstream() is not None:
-                        continue
-                    if self._may_grow:
-                        self.add(await self._open(self.key))
-                        continue
+                await self._attempts.outcome("grow", self._grow)
+                continue
             if self._freed.is_set():
                 self._freed = trio.Event()
             with trio.move_on_after(RECHECK):  # room may also be left by other pools, and by channels
                 await self._freed.wait()
+
+    async def _grow(self) -> None:
+        self.add(await self._open(self.key))
 
     @property
     def _may_grow(self) -> bool:

@@ -6,7 +6,7 @@ import hmac
 import math
 import os
 from collections.abc import Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import trio
@@ -20,6 +20,7 @@ from amqproxy.proxy.amqp091.pools.pool import Pool, PoolKey
 from amqproxy.proxy.amqp091.pools.pool_counts import PoolCounts
 from amqproxy.proxy.amqp091.pools.pool_login import LoggedIn, log_in
 from amqproxy.proxy.amqp091.pools.pooled_transport import PooledTransport
+from amqproxy.proxy.amqp091.pools.shared_attempts import SharedAttempts
 from amqproxy.proxy.amqp091.pools.sharing import PinReason
 from amqproxy.proxy.logins.attempt import Identity, LoginAttempt, LoginDenied
 from amqproxy.proxy.logins.credential import Credential, CredentialSource
@@ -79,7 +80,7 @@ class Pools:
         self._habits = ClientHabits(trio.current_time)
         self._trusted_until: dict[bytes, float] = {}
         """Times until which each credential is trusted that the broker has accepted."""
-        self._checking: dict[bytes, tuple[trio.Lock, int]] = {}
+        self._attempts = SharedAttempts(lambda function: self.start(function))
         self._spares: dict[bytes, list[_Spare]] = {}
         self._opening = 0
         self._verifying: set[Pool] = set()
@@ -113,9 +114,8 @@ class Pools:
         """
         credential = Credential(attempt.user, attempt.password)
         digest = self._digest(credential)
-        async with self._turn(digest):
-            if not self._is_trusted(digest):
-                await self._verify(credential, digest, attempt.client)
+        if not self._is_trusted(digest):
+            await self._attempts.outcome(digest, lambda: self._verify(credential, digest, attempt.client))
         return Identity(attempt.user, "broker", credential=credential)
 
     async def check_vhost(self, identity: Identity, vhost: str, address: str) -> bool:
@@ -131,19 +131,6 @@ class Pools:
 
     def _is_trusted(self, digest: bytes) -> bool:
         return trio.current_time() < self._trusted_until.get(digest, -math.inf)
-
-    @asynccontextmanager
-    async def _turn(self, digest: bytes) -> Any:
-        """Check a credential only once at a time; others that have the same wait for the result."""
-        lock, users = self._checking.get(digest) or (trio.Lock(), 0)
-        self._checking[digest] = lock, users + 1
-        try:
-            async with lock:
-                yield
-        finally:
-            lock, users = self._checking.pop(digest)
-            if users > 1:
-                self._checking[digest] = lock, users - 1
 
     async def _verify(self, credential: Credential, digest: bytes, client: Client) -> None:
         """Log in at a broker, and keep the connection for the client."""
@@ -229,10 +216,11 @@ class Pools:
         if pool is not None:
             self._verify_ahead(pool, credential, digest)
             return pool
-        async with self._turn(digest + client.vhost.encode("utf-8", "surrogateescape")):
-            return self._fresh_pool(members, client.vhost, credential, digest) or await self._opened_pool(
-                members, client.vhost, credential, digest
-            )
+        opened: Pool = await self._attempts.outcome(
+            (digest, client.vhost, *members[:1]),
+            lambda: self._opened_pool(members, client.vhost, credential, digest),
+        )
+        return opened
 
     def _known_pool(self, members: list[Member], vhost: str, credential: Credential, digest: bytes) -> Pool | None:
         """Return the pool of the first member."""

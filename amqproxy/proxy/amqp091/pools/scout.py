@@ -28,6 +28,9 @@ class Scout:
         self._proofs = proofs
         self._timeout = timeout
         self._turn = trio.Lock()
+        self._failures = 0
+        self._failure = ""
+        """The last failure to reach the broker, which is that of all clients that waited for it."""
         self._trials: dict[bytes, trio.Event] = {}
         self.used_at = trio.current_time()
         self.upstream: SharedUpstream | None = None
@@ -37,9 +40,15 @@ class Scout:
         return self._proofs.verdict(request)
 
     async def await_verdict(self, request: bytes) -> Verdict:
-        """Wait while the same method is tried for another client; return the verdict."""
+        """Wait while the same method is tried for another client; return the verdict.
+
+        Raises `TransportBroken` if the broker could not be reached for that.
+        """
+        failures = self._failures
         while (trial := self._trials.get(request)) is not None and self.verdict(request) is Verdict.UNKNOWN:
             await trial.wait()
+            if self._failures > failures:
+                raise TransportBroken(self._failure)
         return self.verdict(request)
 
     def note_proof(self, request: bytes) -> None:
@@ -49,13 +58,15 @@ class Scout:
     async def prove(self, method: Method) -> Answer | None:
         """Send a method; return the broker's answer. Raises `TransportBroken` if there is none."""
         request = method.encode()
-        trial = self._trials.setdefault(request, trio.Event())
+        trial, failures = self._trials.setdefault(request, trio.Event()), self._failures
         try:
             with trio.move_on_after(self._timeout) as patience:
                 await self._turn.acquire()
             if patience.cancelled_caught:
                 return None
             try:
+                if self._failures > failures:
+                    raise TransportBroken(self._failure)
                 answer = await self._answer(method)
             finally:
                 self._turn.release()
@@ -75,7 +86,12 @@ class Scout:
                 self._proofs.note(method.encode(), answer)
                 return answer
         self._give_up()
-        raise TransportBroken(f"the broker has not answered {method.name} within {self._timeout:g} s")
+        raise self._failed(f"the broker has not answered {method.name} within {self._timeout:g} s")
+
+    def _failed(self, text: str) -> TransportBroken:
+        """Note a failure to reach the broker, and return it."""
+        self._failures, self._failure = self._failures + 1, text
+        return TransportBroken(text)
 
     async def _try(self, channel: _TrialChannel, method: Method) -> Answer:
         upstream = self.upstream
@@ -121,7 +137,7 @@ class Scout:
             try:
                 self.upstream, self._channel = await self._open(), None
             except (Unreachable, ClosedByBroker, BrokerRefused, CredentialFailed) as error:
-                raise TransportBroken(str(error)) from None
+                raise self._failed(str(error)) from None
         upstream = self.upstream
         if self._channel is None:
             channel = _TrialChannel()

@@ -38,6 +38,7 @@ from amqproxy.proxy.logins.attempt import LoginAttempt, LoginDenied
 from amqproxy.proxy.logins.credential import Credential
 from amqproxy.proxy.logins.handshake import Offer
 from amqproxy.proxy.logins.successors import Successors
+from amqproxy.proxy.upstream import Unreachable
 from amqproxy.proxy.upstreams.client_pools import Connect, Leased, Pinning
 from amqproxy.proxy.upstreams.member import Member
 from amqproxy.proxy.upstreams.reach import BrokerLogin, Reached
@@ -80,14 +81,19 @@ class House:
         self.closes: dict[type[Method], ConnectionClose] = {}
         self.member = Member("mq:5672")
         self.delay = 0.0
+        self.attempts = 0
+        self.answers = True
         self.pools = Pools("main", PoolConfig(**config))
         self.pools.connect = Connect(lambda client: [self.member], self._reach)
         self.pools.start = lambda function: nursery.start_soon(function)
 
     async def _reach(self, members: list[Member], login: BrokerLogin) -> Reached:
+        self.attempts += 1
+        await trio.sleep(self.delay)
+        if not self.answers:
+            raise Unreachable("timeout", "does not answer")
         broker = ScriptedBroker(self.accepts, self.closes)
         self.brokers.append(broker)
-        await trio.sleep(self.delay)
         await broker.send(b"AMQP\x00\x00\x09\x01")
         await login(broker, await broker.receive())
         self.member.note_connected()
@@ -462,3 +468,61 @@ async def test_a_member_has_recovered_when_a_connection_is_open_and_not_when_a_p
         found.member.failures = 2
         await found.client()  # opens another one
         assert found.member.failures == 0
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["login", "place"])
+async def test_a_broker_that_does_not_answer_is_waited_for_once(autojump_clock: MockClock, is_known: bool) -> None:
+    """Also if the client that has come first leaves; one beside them that has its place notices nothing."""
+    async with house(clients_per_upstream=1, wait=60.0) as found:
+        beside = await found.client("right")
+        found.delay, found.answers, before = 10.0, False, found.attempts
+        if not is_known:
+            found.accepts.add("other")
+        failed: list[float] = []
+
+        async def come() -> None:
+            with pytest.raises(Unreachable, match="does not answer"):
+                await found.client("right" if is_known else "other")
+            failed.append(trio.current_time())
+
+        async with trio.open_nursery() as nursery:
+            first = trio.CancelScope()
+
+            async def come_first() -> None:
+                with first:
+                    await come()
+
+            nursery.start_soon(come_first)
+            for _ in range(20):
+                await trio.sleep(0.1)
+                nursery.start_soon(come)
+            first.cancel()
+            await beside.transport.send(encode_method(1, ChannelOpen()))
+            assert await methods_of(beside) == [ChannelOpenOk()]
+        assert found.attempts == before + 1
+        assert set(failed) == {10.0}
+        found.delay, found.answers = 0.0, True
+        await found.client("right" if is_known else "other")
+
+
+async def test_a_scout_that_cannot_be_opened_is_waited_for_once(autojump_clock: MockClock) -> None:
+    async with house() as found:
+        places = [await found.client() for _ in range(10)]
+        beside = await found.client()
+        for place in [*places, beside]:
+            await place.transport.send(encode_method(1, ChannelOpen()))
+            await methods_of(place)
+        found.delay, found.answers, before = 2.0, False, found.attempts
+        began = trio.current_time()
+
+        async def declare(place: Leased, queue: str) -> None:
+            with pytest.raises(TransportBroken, match="does not answer"):
+                await place.transport.send(encode_method(1, QueueDeclare(0, queue)))
+
+        async with trio.open_nursery() as nursery:
+            for number, place in enumerate(places):
+                nursery.start_soon(declare, place, f"q{number // 2}")
+        assert (found.attempts - before, trio.current_time() - began) == (1, 2.0)
+        found.delay, found.answers = 0.0, True
+        await beside.transport.send(encode_method(1, QueueDeclare(0, "q0")))
+        assert await methods_of(beside) == [QueueDeclareOk("q0", 0, 0)]

@@ -38,13 +38,14 @@ class FakePool:
         """Keep all."""
 
 
-def refusing(code: int) -> tuple[Pools, FakePool]:
+def refusing(code: int, nursery: trio.Nursery) -> tuple[Pools, FakePool]:
     """Return pools whose broker refuses everybody with a code from now on, and one that it had accepted before."""
 
     async def reach(members: list[Member], login: Any) -> Any:
         raise ClosedByBroker(code, "REFUSED")
 
     pools = Pools("main", PoolConfig())
+    pools.start = nursery.start_soon
     pools.connect = Connect(lambda client: [], reach)
     key = PoolKey(cast("Member", object()), "/", "guest", pools._digest(Credential("guest", Secret("guest"))))
     pool = FakePool(key)
@@ -56,8 +57,10 @@ def attempt(password: str = "guest") -> LoginAttempt:
     return LoginAttempt("PLAIN", "guest", Secret(password), Client())
 
 
-async def test_a_password_that_is_revoked_ends_its_pools_however_late(autojump_clock: object) -> None:
-    pools, pool = refusing(AccessRefused.code)
+async def test_a_password_that_is_revoked_ends_its_pools_however_late(
+    autojump_clock: object, nursery: trio.Nursery
+) -> None:
+    pools, pool = refusing(AccessRefused.code, nursery)
     await trio.sleep(100)
     pools.keep()
     with pytest.raises(LoginDenied):
@@ -65,19 +68,23 @@ async def test_a_password_that_is_revoked_ends_its_pools_however_late(autojump_c
     assert pool.lost == ["the broker no longer accepts the credentials"]
 
 
-async def test_a_wrong_password_ends_nothing_and_is_not_remembered(autojump_clock: object) -> None:
-    pools, pool = refusing(AccessRefused.code)
+async def test_a_wrong_password_ends_nothing_and_is_not_remembered(
+    autojump_clock: object, nursery: trio.Nursery
+) -> None:
+    pools, pool = refusing(AccessRefused.code, nursery)
     for number in range(100):
         with pytest.raises(LoginDenied):
             await pools.check(attempt(f"wrong {number}"))
     assert pool.lost == []
     assert not pools._trusted_until
-    assert not pools._checking
+    assert not len(pools._attempts)
     assert not pools._spares
 
 
-async def test_a_broker_that_refuses_everybody_for_now_ends_nothing(autojump_clock: object) -> None:
-    pools, pool = refusing(ConnectionForced.code)
+async def test_a_broker_that_refuses_everybody_for_now_ends_nothing(
+    autojump_clock: object, nursery: trio.Nursery
+) -> None:
+    pools, pool = refusing(ConnectionForced.code, nursery)
     with pytest.raises(Unreachable):
         await pools.check(attempt())
     assert pool.lost == []
