@@ -138,6 +138,8 @@ class Pool:
         upstream = SharedUpstream(opened.transport, opened.connection, on_end, retires_at)
         for method in opened.behind:
             upstream.shared.take_on_connection(method)
+        if opened.successor is not None:
+            upstream.renew(opened.successor)
         self._start(upstream.run)
         upstream.flush()
         return upstream

@@ -29,6 +29,7 @@ from amqproxy.proxy.logins.handshake import ClosedByBroker, Limits, Offer
 from amqproxy.proxy.session.session_report import VHOST_DOWN
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rabbitmq.profile import CAPABILITIES
+from amqproxy.rules.rewriting.secret import Secret
 from amqproxy.sockets.transport import Transport, TransportBroken
 
 INITIAL_FRAME_MAX = 131_072
@@ -42,6 +43,7 @@ class LoggedIn:
     """A connection on which the broker has accepted a login and not yet opened a virtual host.
 
     `tune` are the broker's limits; `behind` is what it has sent in one piece with the answer to connection.open.
+    `successor` is a token that the broker has to be sent, since it was renewed during the login.
     """
 
     def __init__(self, transport: Transport, connection: Connection, tune: ConnectionTune) -> None:
@@ -49,6 +51,7 @@ class LoggedIn:
         self.connection = connection
         self.tune = tune
         self.behind: list[Method] = []
+        self.successor: Secret | None = None
 
     async def open(self, vhost: str) -> None:
         """Open a virtual host; raise `ClosedByBroker`, `Unreachable` or `TransportBroken`."""

@@ -71,6 +71,9 @@ class Pools:
         self.config = config
         self.login = Login(self)
         self._source: CredentialSource | None = None
+        self._renewals = 0
+        self._token: Credential | None = None
+        """The last successor of a token of the proxy's own."""
         self._unsubscribe: Callable[[], None] = lambda: None
         self.counts = PoolCounts()
         self.pools: dict[PoolKey, Pool] = {}
@@ -102,6 +105,7 @@ class Pools:
             self._unsubscribe = (lambda: None) if source is None else source.subscribe(self._renew)
 
     def _renew(self, credential: Credential) -> None:
+        self._renewals, self._token = self._renewals + 1, credential
         for key, pool in self.pools.items():
             if credential.is_token and (key.credential, key.user) == (self._digest(credential), credential.user):
                 pool.renew(credential.password)
@@ -211,6 +215,7 @@ class Pools:
     async def _pool(self, client: Client, credential: Credential, digest: bytes) -> Pool:
         """Return the pool for a client, to which the broker has given access within `trust`."""
         assert self.connect is not None
+        renewals = self._renewals
         members = self.connect.candidates(client)
         pool = self._fresh_pool(members, client.vhost, credential, digest)
         if pool is not None:
@@ -218,7 +223,7 @@ class Pools:
             return pool
         opened: Pool = await self._attempts.outcome(
             (digest, client.vhost, *members[:1]),
-            lambda: self._opened_pool(members, client.vhost, credential, digest),
+            lambda: self._opened_pool(members, client.vhost, credential, digest, renewals),
         )
         return opened
 
@@ -233,13 +238,14 @@ class Pools:
 
     def _verify_ahead(self, pool: Pool, credential: Credential, digest: bytes) -> None:
         """Ask the broker again before the pool's trust ends, so that no client waits for it; one request at a time."""
+        renewals = self._renewals
         if pool in self._verifying or trio.current_time() < pool.verified_at + AHEAD * self.config.trust:
             return
 
         async def verify() -> None:
             try:
                 with suppress(ClosedByBroker, BrokerRefused, Unreachable, TransportBroken):
-                    await self._opened_pool([pool.key.member], pool.key.vhost, credential, digest)
+                    await self._opened_pool([pool.key.member], pool.key.vhost, credential, digest, renewals)
             finally:
                 self._verifying.discard(pool)
 
@@ -249,8 +255,10 @@ class Pools:
     def _is_fresh(self, pool: Pool) -> bool:
         return trio.current_time() < pool.verified_at + self.config.trust
 
-    async def _opened_pool(self, members: list[Member], vhost: str, credential: Credential, digest: bytes) -> Pool:
-        """Open the virtual host anew; return its pool."""
+    async def _opened_pool(
+        self, members: list[Member], vhost: str, credential: Credential, digest: bytes, renewals: int
+    ) -> Pool:
+        """Open the virtual host anew; return its pool. `renewals` is how many the credential has seen."""
         self._opening += 1
         try:
             member, logged_in = await self._opened_vhost(members, vhost, credential, digest)
@@ -269,6 +277,7 @@ class Pools:
         finally:
             self._opening -= 1
         self._accept(digest)
+        self._catch_up(logged_in, credential, renewals)
         member.note_open()
         key = PoolKey(member, vhost, credential.user, digest)
         pool = self.pools.get(key)
@@ -314,16 +323,24 @@ class Pools:
 
     async def _open(self, key: PoolKey, credential: Credential) -> LoggedIn:
         """Open another connection of a pool."""
+        renewals = self._renewals
         self._opening += 1
         try:
             if credential.is_token and self._source is not None:
                 credential = await self._source.current()
             _, logged_in = await self._log_in([key.member], credential)
             await _open_vhost(logged_in, key.vhost)
+            self._catch_up(logged_in, credential, renewals)
             key.member.note_open()
             return logged_in
         finally:
             self._opening -= 1
+
+    def _catch_up(self, logged_in: LoggedIn, credential: Credential, renewals: int) -> None:
+        """Note the token that a connection has to be sent, if there were renewals since its login began."""
+        token = self._token
+        if credential.is_token and token is not None and self._renewals > renewals and token.user == credential.user:
+            logged_in.successor = token.password
 
     def _has_room(self) -> bool:
         """Whether another connection may be opened, for any pool."""

@@ -526,3 +526,40 @@ async def test_a_scout_that_cannot_be_opened_is_waited_for_once(autojump_clock: 
         found.delay, found.answers = 0.0, True
         await beside.transport.send(encode_method(1, QueueDeclare(0, "q0")))
         assert await methods_of(beside) == [QueueDeclareOk("q0", 0, 0)]
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["the first connection", "a further one"])
+async def test_a_token_that_is_renewed_during_a_login_reaches_that_connection(
+    autojump_clock: MockClock, is_first: bool
+) -> None:
+    async with house(clients_per_upstream=1) as found:
+        tokens = found.pools.source = Tokens("right")
+        beside = await found.client()
+        if not is_first:
+            await found.lease(tokens.credential)
+        found.delay = 2.0
+
+        async def renew() -> None:
+            await trio.sleep(1)
+            found.accepts |= {"next"}
+            tokens.renew("next")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(renew)
+            place = await found.lease(tokens.credential)
+        await wait_all_tasks_blocked()
+        assert [each.new_secret for each in found.brokers[-1].of(ConnectionUpdateSecret)] == [b"next"]
+        assert found.brokers[0].of(ConnectionUpdateSecret) == []  # it has a login of its client's own
+        for each in (place, beside):
+            await each.transport.send(encode_method(1, ChannelOpen()))
+            assert await methods_of(each) == [ChannelOpenOk()]
+
+
+async def test_the_token_of_a_login_is_not_sent_again(autojump_clock: MockClock) -> None:
+    async with house() as found:
+        tokens = found.pools.source = Tokens("right")
+        found.accepts |= {"next"}
+        tokens.renew("next")
+        await found.lease(tokens.credential)
+        await wait_all_tasks_blocked()
+        assert found.brokers[0].of(ConnectionUpdateSecret) == []
