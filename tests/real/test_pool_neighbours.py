@@ -359,6 +359,73 @@ def test_ten_thousand_declarations_between_two_messages(neighbourhood: Neighbour
         declared_often(neighbourhood, 1000)
 
 
+def _queue_method(number: int, queue: str, *rest: bytes) -> bytes:
+    return raw.method(1, 50, number, b"\0\0" + raw.shortstr(queue) + b"".join(rest))
+
+
+def _declare(queue: str) -> bytes:
+    return _queue_method(10, queue, b"\0", raw.longstr(b""))
+
+
+def _bind(key: str) -> bytes:
+    return _queue_method(20, "", raw.shortstr("amq.direct"), raw.shortstr(key), b"\0", raw.longstr(b""))
+
+
+_UNBIND = _queue_method(50, "", raw.shortstr("amq.direct"), raw.shortstr(""), raw.longstr(b""))
+_PURGE, _DELETE = _queue_method(30, "", b"\0"), _queue_method(40, "", b"\0")
+_GET = raw.method(1, 60, 70, b"\0\0\0\1")
+_MANDATORY = raw.publish(1, "last", exchange="amq.direct", bits=1) + raw.content(1, b"routed")
+_SIGN = raw.publish(1, "no such queue", bits=1) + raw.content(1, b"sign")
+"""A message that is returned, as a sign that all before it were answered."""
+
+LAST_DECLARED = {
+    "none": _PURGE,
+    "bind": _declare("last") + _bind("key"),
+    "bind without a key": _declare("last") + _bind("") + _MANDATORY,
+    "unbind without a key": _declare("last") + _bind("") + _UNBIND + _MANDATORY,
+    "purge": _declare("last") + _PURGE,
+    "get": _declare("last") + raw.message(1, "last", b"got") + _GET,
+    "get twice": _declare("last") + _GET + _GET,
+    "consume": _declare("last") + raw.message(1, "last", b"consumed") + raw.consume(1, ""),
+    "of two": _declare("other") + _declare("last") + raw.message(1, "last", b"got") + _GET,
+    "deleted, purge": _declare("last") + _queue_method(40, "last", b"\0") + _PURGE,
+    "deleted, get": _declare("last") + _queue_method(40, "last", b"\0") + _GET,
+    "deleted, qos": _declare("last") + _queue_method(40, "last", b"\0") + raw.method(1, 60, 10, bytes(6) + b"\0"),
+    "delete": _declare("last") + _DELETE + _DELETE,
+}
+"""What clients do to the queue that they have declared last, for which an empty name stands."""
+
+
+def answered(port: int, data: bytes, properties: bytes | None = None) -> list[object]:
+    """Return what is answered on channel 1: methods and their bodies, to the end of the channel or the last method."""
+    declare(port, "last")
+    drained(port, "last")
+    found: list[object] = []
+    with Peer.opened(port, 1, properties=properties) as peer:
+        peer.send(data, _SIGN)
+        while not found or (found[-1] != b"sign" and not isinstance(found[-1], raw.Close)):
+            frame = peer.read()
+            assert frame is not None
+            if frame.kind == raw.BODY:
+                found.append(frame.payload)
+            elif frame.method == raw.CHANNEL_CLOSE and frame.close is not None:
+                found.append(frame.close._replace(class_id=0, method_id=0))
+            elif frame.method is not None:
+                found.append(frame.method)
+    return found
+
+
+@pytest.mark.parametrize("case", LAST_DECLARED)
+def test_the_last_declared_queue_is_that_of_a_direct_connection(
+    neighbourhood: Neighbourhood, rabbitmq: RabbitMQ, case: str
+) -> None:
+    data = LAST_DECLARED[case]
+    expected = answered(rabbitmq.port, data)
+    with Beside(neighbourhood):
+        for _ in range(2):  # first on the scout, then on the shared connection
+            assert answered(neighbourhood.port, data, neighbourhood.visitor()) == expected
+
+
 def pinned_under_load(neighbourhood: Neighbourhood, queue: str, client: int, size: int) -> None:
     """Publish, begin to consume in the midst of it, and publish on: every confirm comes once, in its order."""
     with neighbourhood.opened(1) as peer:

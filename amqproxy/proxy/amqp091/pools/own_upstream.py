@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from amqproxy.amqp091.frame import METHOD, Frame, encode_method
 from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import (
-    BY_INDEX,
     BasicAck,
     BasicNack,
     ChannelClose,
@@ -16,11 +15,14 @@ from amqproxy.amqp091.methods import (
     ChannelOpenOk,
     ConfirmSelect,
     ConfirmSelectOk,
+    ConnectionOpenOk,
+    Method,
+    QueueDeclare,
+    QueueDeclareOk,
 )
 from amqproxy.proxy.amqp091.pools.pooled_channel import PooledChannel
 from amqproxy.sockets.transport import Transport, TransportBroken
 
-_ANSWERS = (ChannelOpenOk.index, ConfirmSelectOk.index)
 _CLOSES = (ChannelClose.index, ChannelCloseOk.index)
 _CONFIRMS = (BasicAck.index, BasicNack.index)
 
@@ -45,33 +47,56 @@ class OwnUpstream:
 
         `answer` is the broker's answer to connection.open, which the client has got already, and all behind it.
         """
-        requests, awaited = [], 1
-        for each in channels:
-            requests.append(encode_method(each.number, ChannelOpen()))
-            awaited += 1
-            if each.is_confirming:
-                requests.append(encode_method(each.number, ConfirmSelect()))
-                awaited += 1
-                if each.confirms:
-                    self._offsets[each.number] = each.confirms
+        known = {each.number: each for each in channels}
+        awaited = {ConnectionOpenOk.index: 1}
+        requests: list[bytes] = []
+        for each in known.values():
+            requests += self._opening(each, awaited)
+            if each.is_confirming and each.confirms:
+                self._offsets[each.number] = each.confirms
         if requests:
             await self.transport.send(b"".join(requests))
         found: list[bytes] = []
         data = answer
         while True:
             for frame in self._reader.feed(data):
-                if awaited and frame.kind == METHOD and (frame.channel == 0 or frame.index in _ANSWERS):
-                    name = BY_INDEX[frame.index].name
-                    if name == "connection.open-ok" or frame.channel:
-                        awaited -= 1
-                        continue
-                found.append(self._numbered(frame))
-            if not awaited or any(is_close(each) for each in found):
+                index = frame.index if frame.kind == METHOD else -1
+                if awaited.get(index):
+                    awaited[index] -= 1
+                elif index == ChannelClose.index and awaited.get(QueueDeclareOk.index):
+                    await self._open_again(known[frame.channel], awaited)
+                else:
+                    found.append(self._numbered(frame))
+            if not any(awaited.values()) or any(is_close(each) for each in found):
                 break
             data = await self.transport.receive()
             if not data:
                 raise TransportBroken("closed by the broker")
         return b"".join(found) + self._end_reading()
+
+    def _opening(self, channel: PooledChannel, awaited: dict[int, int]) -> list[bytes]:
+        """Return the methods that open a channel, and count the answers to them.
+
+        The broker has to know the queue that was last declared on it, for which "" stands: it is declared passively.
+        """
+        methods: list[Method] = [ChannelOpen()]
+        answers = [ChannelOpenOk.index]
+        if channel.is_confirming:
+            methods.append(ConfirmSelect())
+            answers.append(ConfirmSelectOk.index)
+        if channel.last_queue:
+            methods.append(QueueDeclare(0, channel.last_queue, passive=True))
+            answers.append(QueueDeclareOk.index)
+        for index in answers:
+            awaited[index] = awaited.get(index, 0) + 1
+        return [encode_method(channel.number, each) for each in methods]
+
+    async def _open_again(self, channel: PooledChannel, awaited: dict[int, int]) -> None:
+        """Open a channel that the broker has closed since its last declared queue is gone, without that."""
+        awaited[QueueDeclareOk.index] -= 1
+        channel.last_queue = ""
+        methods = [encode_method(channel.number, ChannelCloseOk()), *self._opening(channel, awaited)]
+        await self.transport.send(b"".join(methods))
 
     async def receive(self) -> bytes:
         """Return what the broker sends, with the client's numbers of confirms.

@@ -41,7 +41,7 @@ class PooledChannel:
     """The client's channel `number`, which is `upstream_number` on the shared connection.
 
     `confirms` is how many publishes the broker has to confirm in all. `is_closing` is whether the client has asked for
-    its end.
+    its end. `last_queue` is the queue that was last declared on it, for which "" stands in other methods.
     """
 
     __slots__ = (
@@ -58,6 +58,7 @@ class PooledChannel:
         "confirms",
         "is_closing",
         "is_confirming",
+        "last_queue",
         "number",
         "upstream_number",
     )
@@ -69,6 +70,7 @@ class PooledChannel:
         self.confirms = 0
         self.is_closing = False
         self.body_left = 0
+        self.last_queue = ""
         self._owner = owner
         self._confirmed = 0
         self._confirmed_ahead: set[int] = set()

@@ -27,6 +27,7 @@ from amqproxy.amqp091.methods import (
     ConnectionCloseOk,
     ConnectionUnblocked,
     Method,
+    QueueDeclare,
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.configuration.pool_config import PoolConfig
@@ -36,7 +37,7 @@ from amqproxy.proxy.amqp091.pools.own_upstream import OwnUpstream
 from amqproxy.proxy.amqp091.pools.pooled_channel import PooledChannel, begins_message, readdressed
 from amqproxy.proxy.amqp091.pools.request_proof import Answer, Verdict
 from amqproxy.proxy.amqp091.pools.shared_upstream import SharedUpstream
-from amqproxy.proxy.amqp091.pools.sharing import PinReason, is_harmless_publish, pin_reason
+from amqproxy.proxy.amqp091.pools.sharing import PinReason, is_harmless_publish, pin_reason, with_queue
 from amqproxy.proxy.upstreams.client_pools import Pinning
 from amqproxy.proxy.upstreams.member import Member
 from amqproxy.sockets.tls_socket import TlsSocket
@@ -350,7 +351,10 @@ class PooledTransport:
             case ConfirmSelect(no_wait=no_wait):
                 self._select(channel, frame, no_wait=no_wait)
             case _:
-                return pin_reason(method) or await self._request(channel, frame)
+                named = with_queue(method, channel.last_queue)
+                if named is not method:
+                    frame = Frame(encode_method(frame.channel, named))
+                return pin_reason(named) or await self._request(channel, frame)
         return None
 
     # --- channels
@@ -420,6 +424,7 @@ class PooledTransport:
     async def _request(self, channel: PooledChannel, frame: Frame) -> PinReason | None:
         """Send a method that may fail hard: on the shared connection if it has been proven, else on the scout."""
         method, request = frame.method, frame.payload
+        last_queue = method.queue if isinstance(method, QueueDeclare) else channel.last_queue
         verdict = self._proofs.verdict(request)
         if verdict is Verdict.UNKNOWN:
             verdict = await self._proofs.await_verdict(request)
@@ -428,6 +433,7 @@ class PooledTransport:
         if verdict is Verdict.HARD:
             return PinReason.HARD_ERROR
         if verdict is Verdict.PROVEN:
+            channel.last_queue = last_queue
             channel.note_request(request, is_answered=not getattr(method, "no_wait", False))
             self._put(channel, readdressed(frame.raw, channel.upstream_number, 0), is_method=True)
             return None
@@ -442,10 +448,13 @@ class PooledTransport:
             return None
         if answer.connection_close is not None:
             self.end_by(answer.connection_close)
-        elif answer.channel_close is not None:
+            return None
+        if answer.channel_close is not None:
             self._drop(channel)
             self._answer(channel.number, answer.channel_close)
-        elif answer.reply is not None:
+            return None
+        channel.last_queue = last_queue
+        if answer.reply is not None:
             self._answer(channel.number, answer.reply)
         return None
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+import msgspec
+
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import (
@@ -66,6 +68,18 @@ _PROVABLE = (
     QueuePurge,
     QueueDelete,
 )
+
+
+def with_queue(method: Method, last_queue: str) -> Method:
+    """Return a method with the name of the last declared queue where RabbitMQ would insert it.
+
+    It stands for an empty queue, and then for an empty routing key, too, in queue.unbind as well (RabbitMQ 3.10).
+    """
+    if not last_queue or isinstance(method, QueueDeclare) or getattr(method, "queue", "-") != "":
+        return method
+    if isinstance(method, QueueBind | QueueUnbind) and not method.routing_key:
+        return msgspec.structs.replace(method, queue=last_queue, routing_key=last_queue)
+    return msgspec.structs.replace(method, queue=last_queue) if isinstance(method, _PROVABLE) else method
 
 
 def pin_reason(method: Method) -> PinReason | None:

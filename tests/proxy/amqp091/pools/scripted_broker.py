@@ -31,6 +31,8 @@ from amqproxy.amqp091.methods import (
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
     Method,
+    QueueBind,
+    QueueBindOk,
     QueueDeclare,
     QueueDeclareOk,
 )
@@ -45,7 +47,8 @@ from tests.proxy.amqp091.pools.open_connection import open_connection
 class ScriptedBroker:
     """The `Transport` to a broker that accepts the passwords in `accepts`; `methods` are those that it was sent.
 
-    It closes the connection for the methods in `closes`, and leaves those in `unanswered` to the test.
+    It closes the connection for the methods in `closes`, and leaves those in `unanswered` to the test. Queues in
+    `missing` are not there.
     """
 
     tls = None
@@ -62,6 +65,7 @@ class ScriptedBroker:
         self.accepts = accepts
         self.closes = {} if closes is None else closes
         self.unanswered = set(unanswered)
+        self.missing: set[str] = set()
         self.connection = Connection(initial_frame_max=131_072)
         self.methods: list[tuple[int, Method]] = []
         self.received = 0
@@ -142,6 +146,10 @@ class ScriptedBroker:
                 self._tags[frame.channel] = 0
                 if not no_wait:
                     self.write(frame.channel, ConfirmSelectOk())
+            case QueueDeclare(queue=queue, passive=True) if queue in self.missing:
+                self.write(frame.channel, ChannelClose(404, f"NOT_FOUND - no queue '{queue}' in vhost '/'", 50, 10))
+            case QueueBind():
+                self.write(frame.channel, QueueBindOk())
             case QueueDeclare(queue=queue):
                 self.write(frame.channel, QueueDeclareOk(queue, 0, 0))
             case BasicPublish():

@@ -27,6 +27,10 @@ from amqproxy.amqp091.methods import (
     ConnectionCloseOk,
     ConnectionOpenOk,
     Method,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
 )
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.configuration.pool_config import PoolConfig
@@ -35,7 +39,6 @@ from amqproxy.proxy.amqp091.pools.request_proof import RequestProofs
 from amqproxy.proxy.amqp091.pools.scout import Scout
 from amqproxy.proxy.amqp091.pools.shared_upstream import SharedUpstream
 from amqproxy.proxy.amqp091.pools.sharing import PinReason
-from amqproxy.proxy.upstream import Unreachable
 from amqproxy.proxy.upstreams.client_pools import Pinning
 from amqproxy.proxy.upstreams.member import Member
 from amqproxy.sockets.transport import Transport, TransportBroken
@@ -87,14 +90,15 @@ QOS = BasicQos(0, 10, False)
 
 
 class Client:
-    """A client of `shared`, and the brokers of the connections of its own."""
+    """A client of a shared connection; the broker of its own connection, and that of its pool's scout."""
 
-    def __init__(self, upstream: SharedUpstream, **config: Any) -> None:
-        self.own = ScriptedBroker.opened()
+    def __init__(self, upstream: SharedUpstream, nursery: trio.Nursery, **config: Any) -> None:
+        self.own, self.tried = ScriptedBroker.opened(), ScriptedBroker.opened()
+        self._nursery = nursery
         self.transport = PooledTransport(
             upstream,
             cast("Member", object()),
-            Scout(self._no_scout, RequestProofs(trio.current_time), 5.0),
+            Scout(self._open_scout, RequestProofs(trio.current_time), 5.0),
             PoolConfig(**config),
             open_connection(),
             Pinning(self._dial, lambda reason: None),
@@ -106,8 +110,11 @@ class Client:
     async def _dial(self, member: Member) -> tuple[Transport, bytes]:
         return self.own, encode_method(0, ConnectionOpenOk())
 
-    async def _no_scout(self) -> SharedUpstream:
-        raise Unreachable("refused", "there is no scout")
+    async def _open_scout(self) -> SharedUpstream:
+        upstream = self.tried.upstream()
+        self._nursery.start_soon(upstream.run)
+        upstream.flush()
+        return upstream
 
     async def send(self, *methods: tuple[int, Method]) -> None:
         """Send methods on channels in one piece."""
@@ -130,7 +137,7 @@ async def sharing(**config: Any) -> AsyncIterator[tuple[ScriptedBroker, Client, 
         upstream = broker.upstream()
         nursery.start_soon(upstream.run)
         upstream.flush()
-        client, beside = Client(upstream, **config), Client(upstream, **config)
+        client, beside = Client(upstream, nursery, **config), Client(upstream, nursery, **config)
         await beside.send((1, ChannelOpen()), (1, ConfirmSelect()))
         assert await beside.told(2) == [(1, ChannelOpenOk()), (1, ConfirmSelectOk())]
         yield broker, client, beside
@@ -243,3 +250,42 @@ async def test_what_a_client_leaves_behind_is_sent_and_keeps_its_place_until_the
         broker.takes_bytes = True
         assert (upstream.places, upstream.left_bytes) == (1, 0)
         assert len(broker.of(BasicPublish)) == 5
+
+
+@pytest.mark.parametrize(
+    ("key", "sent"), [("key", QueueBind(0, "q", "amq.direct", "key")), ("", QueueBind(0, "q", "amq.direct", "q"))]
+)
+async def test_an_empty_name_is_the_queue_that_was_declared_last(
+    autojump_clock: object, key: str, sent: QueueBind
+) -> None:
+    async with sharing() as (_, client, _):
+        await client.send((1, ChannelOpen()), (1, QueueDeclare(0, "old")), (1, QueueDeclare(0, "q")))
+        await client.told(3)
+        await client.send((1, QueueBind(0, "", "amq.direct", key)))
+        assert await client.told(1) == [(1, QueueBindOk())]
+        assert client.tried.of(QueueBind) == [sent]
+        assert client.transport.is_shared
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_the_queue_that_was_declared_last_is_known_on_a_connection_of_its_own(
+    autojump_clock: object, is_there: bool
+) -> None:
+    """If it is gone, the channel goes on without it, and with its confirms."""
+    async with sharing() as (_, client, _):
+        client.own.missing = set() if is_there else {"q"}
+        await client.send((1, ChannelOpen()), (1, ConfirmSelect()), (1, QueueDeclare(0, "q")))
+        assert (await client.told(3))[-1] == (1, QueueDeclareOk("q", 0, 0))
+        await client.send((1, BasicPublish(0, "", "q")))
+        await client.transport.send(encode_frame(HEADER, 1, ContentHeader(0).encode()))
+        assert await client.told(1) == [(1, BasicAck(1, False))]
+        await client.send((1, QOS), (1, BasicPublish(0, "", "q")))
+        await client.transport.send(encode_frame(HEADER, 1, ContentHeader(0).encode()))
+        assert await client.told(1) == [(1, BasicAck(2, False))]
+        opening = [ChannelOpen(), ConfirmSelect()]
+        again = [] if is_there else [CLOSE_OK, *opening]
+        assert [method for _, method in client.own.methods][: 3 + len(again)] == [
+            *opening,
+            QueueDeclare(0, "q", passive=True),
+            *again,
+        ]
