@@ -74,6 +74,7 @@ COMPILED = (
     "amqproxy/broker/dead_letter_publisher.py",
     "amqproxy/broker/events.py",
     "amqproxy/broker/message.py",
+    "amqproxy/broker/message_counts.py",
     "amqproxy/broker/queues/backlog.py",
     "amqproxy/broker/queues/consumer.py",
     "amqproxy/broker/queues/queue.py",

@@ -19,6 +19,7 @@ from amqproxy.broker.events import EventDispatcher
 from amqproxy.broker.exchanges.exchange_types import PLUGINS, types_with
 from amqproxy.broker.exchanges.topic import TopicExchange
 from amqproxy.broker.message import Message
+from amqproxy.broker.message_counts import MessageCounts
 from amqproxy.broker.paging import Paging
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.schedule import Schedule
@@ -95,6 +96,8 @@ class Broker:
         self.work.failed = lambda error: self.events.fail("unfinished work failed", error)
         self.storage: QueueStorage | None = None
         self.vhosts: dict[str, VirtualHost] = {}
+        self.past_counts = MessageCounts()
+        """Counts of the virtual hosts that are deleted, so that those of the whole broker never decrease."""
         self.users: dict[str, User] = {}
         self.connections: dict[ConnectedClient, None] = {}
         self.refused: RefusedLogins[ConnectedClient] = RefusedLogins(lambda each: each.cut())
@@ -122,6 +125,12 @@ class Broker:
         self.add_user(guest)
         if log_exchange:
             self.vhosts["/"].exchanges[LOG_EXCHANGE] = TopicExchange(LOG_EXCHANGE, durable=True, internal=True)
+
+    @property
+    def disk_counts(self) -> tuple[int, int]:
+        """Numbers of messages that were read from the disk, and written to it, since the start."""
+        storage = self.storage
+        return (0, 0) if storage is None else (storage.messages_read, storage.journal.messages_written)
 
     def use_storage(self, storage: QueueStorage) -> None:
         """Store durable state in `storage`; to be called before anything is declared."""
@@ -173,6 +182,7 @@ class Broker:
                 now = yield
         for each in [each for each in self.parameters if each["vhost"] == name]:
             self.clear_parameter(name, each["component"], each["name"])
+        self.past_counts.add(vhost.counts)
         self.events.report("vhost.deleted", name, vhost)
         del self._deletions[name]
 

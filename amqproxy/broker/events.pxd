@@ -6,3 +6,4 @@ cdef class EventDispatcher:
     cdef public object on_failure
     cdef public object on_log
     cdef public long long failures
+    cdef readonly object churn

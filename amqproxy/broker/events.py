@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
+from amqproxy.broker.churn import Churn
+
 
 class BrokerEvent(NamedTuple):
     """An event of the broker.
@@ -30,9 +32,10 @@ class EventDispatcher:
     each failure that the model contains, with the arguments of `supervision.report`: the event, the exception, and the
     fields of one log line. `failures` counts them. `on_log` is called with each log line of the model: its level, the
     event, the address of the client concerned, and the other fields.
+    `churn` counts connections, channels and queues.
     """
 
-    __slots__ = ("failures", "observers", "on_failure", "on_log", "recorders")
+    __slots__ = ("churn", "failures", "observers", "on_failure", "on_log", "recorders")
 
     def __init__(self) -> None:
         self.observers: list[Observer] = []
@@ -40,6 +43,7 @@ class EventDispatcher:
         self.on_failure: Callable[..., None] = lambda event, failure, **fields: None
         self.on_log: Callable[..., None] = lambda level, event, address, **fields: None
         self.failures = 0
+        self.churn = Churn()
 
     @property
     def is_recorded(self) -> bool:

@@ -27,6 +27,7 @@ from amqproxy.broker.exchanges.delayed_messages import DelayedMessages
 from amqproxy.broker.exchanges.exchange import Binding, Exchange
 from amqproxy.broker.exchanges.exchange_types import EXCHANGE_TYPES
 from amqproxy.broker.message import Message
+from amqproxy.broker.message_counts import MessageCounts
 from amqproxy.broker.queues import queue_types
 from amqproxy.broker.queues.at_least_once import DeadLetter
 from amqproxy.broker.queues.policies import QUEUE_KINDS, EffectivePolicy, Policy, effect, effective_arguments
@@ -136,6 +137,7 @@ class VirtualHost:
         """Metadata of definitions, such as the default queue type; the rest has no effect."""
         self.limits: dict[str, int] = {}
         self.is_traced = False
+        self.counts = MessageCounts()
         self.generation = 0
         self.reply_consumers: dict[str, ReplyTarget] = {}
         self.policies: dict[str, Policy] = {}
@@ -387,6 +389,7 @@ class VirtualHost:
         if queue.is_deleted:
             return 0
         queue.is_deleted = True
+        self.events.churn.queue_deleted += 1
         count = queue.message_count
         del self.queues[queue.name]
         if queue.exclusive_to is not None:

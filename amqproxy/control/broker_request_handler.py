@@ -41,6 +41,7 @@ from amqproxy.control.request import (
     ListSessions,
     LogInToBroker,
     Reload,
+    SampleBroker,
     ShowBroker,
     ShowBrokerMessages,
     ShowRecording,
@@ -127,6 +128,8 @@ class BrokerRequestHandler:
                 return ListResponse(*self._broker_control.entries(request))
             case ListBrokerObjects():
                 return StreamedList("objects", self._management.objects(request))
+            case SampleBroker():
+                return StreamedList("objects", self._management.samples(request))
             case LogInToBroker():
                 return self._management.login(request)
             case ShowBroker():

@@ -38,6 +38,8 @@ class BrokerDialect(NamedTuple):
     channels: Callable[[Any, Any], Iterator[Entry]]
     """Entries of the channels of a `ServedConnection`, and its connection."""
     consumers: Callable[[Any], Iterator[Entry]]
+    counts: Callable[[Any], Iterator[tuple[int, tuple[int, ...]]]]
+    """Number of each channel of a connection, with its message counts in the order of `COUNTS`."""
 
 
 SESSIONS = {
@@ -46,7 +48,9 @@ SESSIONS = {
 }
 
 _BROKER = {
-    kind: BrokerDialect(protocol, part.state, part.mechanism, part.limits, part.held, part.channels, part.consumers)
+    kind: BrokerDialect(
+        *(protocol, part.state, part.mechanism, part.limits, part.held, part.channels, part.consumers, part.counts)
+    )
     for kind, protocol, part in (
         (Amqp091Connection, AMQP091, amqp091_broker),
         (Amqp010Connection, AMQP010, amqp010_broker),

@@ -439,6 +439,12 @@ class ListBrokerObjects(Request, frozen=True, tag="broker-objects"):
     name: str | None = None
 
 
+class SampleBroker(Request, frozen=True, tag="broker-samples"):
+    """List the counts of the broker's objects that changed after the sample `since`; the response comes in pieces."""
+
+    since: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
 class ChangeBroker(Request, frozen=True, tag="broker-change"):
     """Make a change on behalf of a user, within the user's permissions; the response comes once it is on disk."""
 
@@ -492,6 +498,7 @@ AnyRequest = (
     | ShowBroker
     | LogInToBroker
     | ListBrokerObjects
+    | SampleBroker
     | ChangeBroker
     | StartRecording
     | StopRecording
@@ -512,7 +519,7 @@ BROKER_REQUESTS = frozenset(
 """Names of the requests that only an integrated broker can answer."""
 
 MANAGEMENT_REQUESTS = frozenset(
-    each.__struct_config__.tag for each in (ShowBroker, LogInToBroker, ListBrokerObjects, ChangeBroker)
+    each.__struct_config__.tag for each in (ShowBroker, LogInToBroker, ListBrokerObjects, SampleBroker, ChangeBroker)
 )
 """Names of the requests that only a broker by itself can answer."""
 

@@ -62,6 +62,7 @@ from amqproxy.control.request import (
     RemoveRule,
     RestoreUpstream,
     Resume,
+    SampleBroker,
     SetRules,
     SettleSwitch,
     ShadowRule,
@@ -264,7 +265,7 @@ class RequestHandler:
                 return ListResponse(*self._broker_control.entries(request))
             case ListPools():
                 return ListResponse("pools", self._upstream_control().pools())
-            case ShowBroker() | LogInToBroker() | ListBrokerObjects() | ChangeBroker():
+            case ShowBroker() | LogInToBroker() | ListBrokerObjects() | SampleBroker() | ChangeBroker():
                 raise RequestError("not-observable", "only a broker by itself has a management API")
             case ListUpstreams():
                 return ListResponse("upstreams", self._upstream_control().entries(self._now()))

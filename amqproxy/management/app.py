@@ -28,6 +28,7 @@ from amqproxy.management.login import Logins
 from amqproxy.management.route import Found, Routes
 from amqproxy.management.routes import ROUTES
 from amqproxy.management.settings import Settings
+from amqproxy.management.statistics.sampler import Sampler
 from amqproxy.process.supervision import contained
 from amqproxy.web.browser_requests import has_other_origin, is_of_other_site, is_own, own_names
 
@@ -56,6 +57,7 @@ class ManagementApp:
         self._names = own_names(settings.host)
         self._broker = BrokerSource(settings.control)
         self._logins = Logins(self._broker)
+        self._sampler = Sampler(self._broker)
         self._routes = Routes(ROUTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,6 +73,10 @@ class ManagementApp:
                 await response.fail(refusal(error))
         if not response.has_begun:
             await response.fail(Failure(500, "internal_error", "this failed; the log of the broker has the reason"))
+
+    async def sample(self) -> None:
+        """Sample the broker's counts, for rates and history, until cancelled."""
+        await self._sampler.run()
 
     async def _answer(self, scope: Scope, receive: Receive, response: _Response) -> None:
         headers = Headers(scope=scope)
@@ -100,6 +106,7 @@ class ManagementApp:
             self._broker,
             facts,
             self._settings,
+            self._sampler.history,
         )
         answer = await found.route.methods[method](call)
         if isinstance(answer, Rows):

@@ -48,6 +48,13 @@ class BrokerSource(ProxyRequests):
                 for entry in piece:
                     yield entry
 
+    async def samples(self, since: int) -> AsyncGenerator[Any]:
+        """Yield the number of a new sample, then kind, virtual host, name and counts of each object that changed."""
+        async with aclosing(self.pieces("broker-samples", since=since)) as pieces:
+            async for piece in pieces:
+                for row in piece:
+                    yield row
+
     async def first(self, kind: str, is_wanted: Callable[[Entry], bool]) -> Entry | None:
         """Return the first wanted object of a kind, with the list's turn given back; None without one."""
         async with aclosing(self.objects(kind)) as found:

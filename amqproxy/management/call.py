@@ -11,6 +11,9 @@ from amqproxy.management.access import User
 from amqproxy.management.broker_source import BrokerFacts, BrokerSource
 from amqproxy.management.failure import bad_request, not_found
 from amqproxy.management.settings import Settings
+from amqproxy.management.statistics.figures import Figures
+from amqproxy.management.statistics.history import History
+from amqproxy.management.statistics.ranges import ranges_of
 
 Entry = dict[str, Any]
 
@@ -47,6 +50,12 @@ class Call(NamedTuple):
     broker: BrokerSource
     facts: BrokerFacts
     settings: Settings
+    history: History
+
+    @property
+    def figures(self) -> Figures:
+        """The broker's statistics, in the ranges that the query asks for."""
+        return Figures(self.history, ranges_of(self.query))
 
     def flag(self, name: str) -> bool:
         """Whether a parameter of the query is `true`."""

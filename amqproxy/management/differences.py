@@ -8,28 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _ERLANG = "Erlang's runtime"
-_RATES = "rates and counts of messages are not sampled"
+_RATES = "these are not counted"
 _STORE = "RabbitMQ's stores of messages and definitions"
 _BYTES = "messages are counted, and the bytes of ready ones; not by where they are kept"
 
 ABSENT_KEYS: Mapping[str, str] = {
-    "message_stats": _RATES,
-    "churn_rates": _RATES,
     "idle_since": _RATES,
-    "sample_retention_policies": _RATES,
     "vhosts.recv_oct": _RATES,
     "vhosts.send_oct": _RATES,
     "recv_cnt": _RATES,
     "send_cnt": _RATES,
     "send_pend": _RATES,
-    **{
-        f"nodes.{noun}_{verb}": _RATES
-        for noun, verb in (
-            *(("channel", each) for each in ("closed", "created")),
-            *(("connection", each) for each in ("closed", "created")),
-            *(("queue", each) for each in ("created", "declared", "deleted")),
-        )
-    },
     "acks_uncommitted": _RATES,
     "messages_uncommitted": _RATES,
     "messages_by_priority": _RATES,
@@ -84,11 +73,10 @@ ABSENT_KEYS: Mapping[str, str] = {
 """Keys that RabbitMQ has, with the reasons; keys that end in `_details`, which hold rates, are left out too."""
 
 OWN_VALUES: Mapping[str, str] = {
+    "disk_writes": "messages that were written to the directory of `--data`",
     "erlang_version": "there is no Erlang: always 0",
     "erlang_full_version": "the versions of amqproxy and of Python",
     "crypto_lib_version": "the OpenSSL that Python uses",
-    "rates_mode": "none",
-    "overview.message_stats": "empty",
     "doc_url": "empty",
     "nodes.applications": "none",
     "nodes.config_files": "none",

@@ -31,8 +31,9 @@ def serve(settings: Settings, listener: socket.socket) -> None:
 async def _serve(settings: Settings, listener: socket.socket) -> None:
     peers = Peers()
     http, _ = protocols(peers)
+    app = ManagementApp(settings)
     config = uvicorn.Config(
-        ManagementApp(settings),
+        app,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -45,8 +46,9 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
         ssl_keyfile=settings.key,
         lifespan="off",
     )
-    watching = asyncio.create_task(peers.watch())
+    tasks = [asyncio.create_task(peers.watch()), asyncio.create_task(app.sample())]
     try:
         await uvicorn.Server(config).serve([listener])
     finally:
-        watching.cancel()
+        for task in tasks:
+            task.cancel()

@@ -17,7 +17,21 @@ VOLATILE = frozenset(
     {
         *("connected_at", "peer_port", "port", "ports", "os_pid", "uptime", "run_queue", "password_hash"),
         *("disk_free", "disk_free_limit", "mem_limit", "mem_used", "memory", "recv_oct", "send_oct"),
-        *("fd_total", "fd_used", "ip_address", "proc_used", "processors", "sockets_total", "sockets_used"),
+        *(
+            "rate",
+            "avg",
+            "avg_rate",
+            "samples",
+            "fd_total",
+            "connection_created",
+            "connection_closed",
+            "fd_used",
+            "ip_address",
+            "proc_used",
+            "processors",
+            "sockets_total",
+            "sockets_used",
+        ),
     }
 )
 """Keys whose values differ between two brokers, or two moments."""

@@ -118,6 +118,7 @@ class Attachments:
     def _add(self, channel: int, session: BrokerSession) -> None:
         self.sessions[channel] = session
         self._connection.user.channels += 1
+        self._connection.broker.events.churn.channel_created += 1
 
     def _check_limits(self) -> None:
         """Raise `ProtocolError` if channel-max or the user's max-channels allows no further session."""
@@ -154,6 +155,7 @@ class Attachments:
         if ended is not None and ended is session:
             del self.sessions[number]
             connection.user.channels -= 1
+            connection.broker.events.churn.channel_closed += 1
             reader = self.readers.pop(number, None)
             connection.forget(session)
             assert connection.vhost is not None

@@ -290,6 +290,7 @@ def _declare_queue(session: CommandSession, command: QueueDeclare, position: int
         arguments=arguments,
         now=now,
     )
+    vhost.events.churn.count_declare(is_new=True)
     if owner is not None:
         owner.exclusive_queues[made] = None
     elif policy not in (None, NONE):

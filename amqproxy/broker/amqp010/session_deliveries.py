@@ -114,6 +114,7 @@ class SessionDeliveries(ChannelDeliveries):
         if subscription.is_window and (subscription.messages is not None or subscription.size is not None):
             self._in_flight[position] = subscription, size, subscription.window
         subscription.spend(size)
+        self._count_delivery(entry.queue, consumer.no_ack, entry.is_redelivered)
         if self._events.observers or self._vhost.is_traced:
             self._delivered(entry, now)
 

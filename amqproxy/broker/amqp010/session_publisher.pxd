@@ -8,6 +8,7 @@ from amqproxy.amqp010.frame cimport Frame
 from amqproxy.broker.amqp010.completions cimport Completions
 from amqproxy.broker.amqp010.header_shape cimport HeaderShape, is_alike
 from amqproxy.broker.message cimport Message
+from amqproxy.broker.message_counts cimport MessageCounts
 from amqproxy.broker.queues.queue cimport Queue
 from amqproxy.broker.vhost cimport VirtualHost
 from amqproxy.broker.work cimport Quantum
@@ -39,6 +40,8 @@ cdef class SessionPublisher:
     cdef object _ticket
     cdef CommandIds _waiting
     cdef Quantum _quantum
+    cdef readonly MessageCounts counts
+    cdef MessageCounts _totals
     cdef dict _known
     cdef Py_ssize_t _known_bytes
     cdef object _header
@@ -55,6 +58,7 @@ cdef class SessionPublisher:
     cdef CachedTransfer _find(self, Frame command, Frame header)
     cpdef bint transfer_known(self, Frame header, bytes body, long long position, double now) except -1
     cdef bytes _content_header_of(self, unsigned long long size)
+    cdef _count_publish(self, Message message, tuple queues)
     cdef bint _give(self, Message message, tuple queues, long long position, double now) except -1
     cpdef enqueue(self, Message message, tuple queues, double now)
     cdef bint _is_waiting(self, long long position) except -1

@@ -35,6 +35,7 @@ from amqproxy.broker.amqp010.owners import OwningSession
 from amqproxy.broker.amqp010.queue_ownership import is_local
 from amqproxy.broker.exchanges.exchange import Exchange
 from amqproxy.broker.message import MAX_EXPIRATION, Message, published
+from amqproxy.broker.message_counts import MessageCounts
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.storage.batch import DurabilityTicket
 
@@ -123,6 +124,8 @@ class SessionPublisher:
         self._ticket = DurabilityTicket()
         self._waiting = CommandIds()
         self._quantum = self.vhost.work.quantum
+        self.counts = MessageCounts()
+        self._totals = self.vhost.counts
         self._known: dict[tuple[bytes, bytes], CachedTransfer | None] = {}
         """Cached transfers by command and by header without variable fields; None after the first of a kind."""
         self._known_bytes = 0
@@ -267,6 +270,7 @@ class SessionPublisher:
 
     def _give(self, message: Message, queues: Queues, position: cython.longlong, now: float) -> cython.bint:
         """Publish a message to its queues, or add it to the transaction; return False if it is complete later."""
+        self._count_publish(message, queues)
         transaction = self.session.transaction
         if transaction is not None:
             transaction.publish(message, queues)
@@ -278,6 +282,21 @@ class SessionPublisher:
             self.enqueue(message, queues, now)
             return not self._is_waiting(position)
         return True
+
+    def _count_publish(self, message: Message, queues: Queues) -> None:
+        """Count a publish for its exchange, its queues, this session and the virtual host."""
+        mine, totals, exchange = self.counts, self._totals, self.vhost.exchanges.get(message.exchange)
+        mine.published += 1
+        totals.published += 1
+        if not queues:
+            mine.dropped += 1
+            totals.dropped += 1
+        if exchange is not None:
+            exchange.counts.published += 1
+            exchange.counts.routed += len(queues)
+        queue: Queue
+        for queue in queues:
+            queue.counts.published += 1
 
     def check_exchange(self, name: str) -> None:
         """Raise `ProtocolError` if the client may not publish to the exchange, or there is none of that name."""
@@ -360,6 +379,9 @@ class SessionPublisher:
 
     def _return(self, message: Message, position: int, earlier: CommandIds | None) -> None:
         """Reject an unroutable message, with all transfers that it came in."""
+        for counts in (self.counts, self._totals):
+            counts.published += 1
+            counts.returned += 1
         before = [(id_of(each.start), id_of(each.stop - 1)) for each in earlier or ()]
         ids = SequenceSet([*before, (id_of(position), id_of(position))])
         self.session.sender.send(MessageReject(ids, RejectCode.UNROUTABLE, "no queue is bound for it"))

@@ -230,6 +230,8 @@ class WorkUnit:
         return len(publication.queues)
 
     def _settle(self, acceptance: Acceptance, log: TransactionLog | None, now: float) -> int:
+        for counts in (acceptance.queue.counts, self._vhost.counts):
+            counts.acked += len(acceptance.entries)
         acceptance.queue.ack(acceptance.entries, now)
         if log is not None and acceptance.position:
             log.done(acceptance.position, acceptance.size)

@@ -300,6 +300,7 @@ class BrokerChannel:
                 if isinstance(dead_letters_to, str):
                     self._check(READ, "queue", name)
                     self._check(WRITE, "exchange", dead_letters_to)
+            is_new = name not in self.vhost.queues
             queue = self.vhost.declare_queue(
                 name,
                 self.connection,
@@ -314,6 +315,7 @@ class BrokerChannel:
                 ),
                 now=now,
             )
+            self.vhost.events.churn.count_declare(is_new=is_new)
         if queue.exclusive_to is self.connection:
             self.connection.exclusive_queues[queue] = None
         self.last_queue = queue.name
@@ -453,6 +455,7 @@ class BrokerChannel:
         queue = self._queue(method)
         entry = queue.get(now)
         if entry is None:
+            self.deliveries.count_get(queue, None, no_ack=method.no_ack)
             self._reply(method, BasicGetEmpty())
         elif queue.is_busy:
             self.connection.do(self._answering(queue, entry, method.no_ack, now), now)

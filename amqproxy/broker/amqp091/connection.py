@@ -324,6 +324,7 @@ class Amqp091Connection(ClientConnection):
                 assert self.vhost is not None
                 self.channels[frame.channel] = channel = BrokerChannel(frame.channel, self, self.vhost)
                 self.user.channels += 1
+                self.broker.events.churn.channel_created += 1
                 self.send_method(frame.channel, ChannelOpenOk())
                 self.report("channel.created", channel)
             case ChannelClose():
@@ -484,6 +485,7 @@ class Amqp091Connection(ClientConnection):
         channel = self.channels.pop(number, None)
         if channel is not None:
             self.user.channels -= 1
+            self.broker.events.churn.channel_closed += 1
             if channel.publisher in self._confirming:
                 self._confirming.remove(channel.publisher)
                 channel.publisher.confirm()

@@ -94,6 +94,7 @@ class Deliveries(ChannelDeliveries):
         except Exception as error:  # noqa: BLE001
             self._cannot_deliver(entry, error)
             return
+        self._count_delivery(entry.queue, consumer.no_ack, entry.is_redelivered)
         if self._events.observers or self._vhost.is_traced:
             self._delivered(entry, now)
 
@@ -126,6 +127,7 @@ class Deliveries(ChannelDeliveries):
             self._cannot_deliver(entry, error)
             return
         self.output.content(self.number, entry.header, message.body)
+        self.count_get(queue, entry, no_ack=no_ack)
         if self._events.observers or self._vhost.is_traced:
             self._delivered(entry, now)
 

@@ -4,6 +4,7 @@ cimport cython
 
 from amqproxy.amqp091.frame cimport Frame
 from amqproxy.broker.message cimport Message
+from amqproxy.broker.message_counts cimport MessageCounts
 from amqproxy.broker.connections.output cimport OutputBuffer
 from amqproxy.broker.queues.queue cimport Queue
 from amqproxy.broker.vhost cimport VirtualHost
@@ -17,6 +18,7 @@ cdef Py_ssize_t _MAX_ROUTES, _AT_ONCE, _MANY
 cdef class CachedRoute:
     cdef readonly object publish
     cdef readonly object exchange
+    cdef readonly MessageCounts counts
     cdef readonly str exchange_name
     cdef readonly str routing_key
     cdef readonly bint is_mandatory
@@ -60,12 +62,16 @@ cdef class Publisher:
     cdef unsigned long long _remaining
     cdef list _pending
     cdef Quantum _quantum
+    cdef readonly MessageCounts counts
+    cdef MessageCounts _totals
 
     cpdef receive(self, Frame frame, double now)
     cdef _begin(self, Frame frame)
     cdef _accept(self, double now)
     cdef CachedRoute _find_route(self)
     cdef Message _with_properties_checked(self, CachedRoute route, Frame frame, bytes body)
+    cdef _count_publish(self, MessageCounts exchange, tuple queues)
+    cdef _ack(self, unsigned long long tag, unsigned long long acks)
     cdef _enqueue(self, bint is_mandatory, Message message, object queues, double now)
     cdef _enqueue_nowhere(self, bint is_mandatory, Message message)
     cdef bint _are_many(self, tuple queues)

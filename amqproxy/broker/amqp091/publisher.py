@@ -20,6 +20,7 @@ from amqproxy.broker.access.users import User
 from amqproxy.broker.amqp091 import direct_reply_to, publish_checks
 from amqproxy.broker.connections.output import OutputBuffer
 from amqproxy.broker.message import Message, published
+from amqproxy.broker.message_counts import MessageCounts
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.storage.batch import DurabilityTicket
 from amqproxy.broker.vhost import VirtualHost
@@ -69,6 +70,7 @@ class CachedRoute:
     """
 
     __slots__ = (
+        "counts",
         "exchange",
         "exchange_name",
         "generation",
@@ -83,6 +85,7 @@ class CachedRoute:
     def __init__(self, publish: BasicPublish, exchange: Exchange, generation: int, user_generation: int) -> None:
         self.publish = publish
         self.exchange = exchange
+        self.counts: MessageCounts = exchange.counts
         self.exchange_name = publish.exchange
         self.routing_key = publish.routing_key
         self.is_mandatory = publish.mandatory
@@ -131,6 +134,8 @@ class Publisher:
         self._properties = NO_PROPERTIES
         self._pending: list[tuple[bool, Message, Queues]] = []
         self._quantum = vhost.work.quantum
+        self.counts = MessageCounts()
+        self._totals = vhost.counts
 
     # --- a content's frames
 
@@ -225,6 +230,7 @@ class Publisher:
         if self.is_transactional:
             self._pending.append((is_mandatory, message, queues))
         else:
+            self._count_publish(route.counts, queues)
             self._enqueue(is_mandatory, message, queues, now)
 
     def _check_immediate(self) -> None:
@@ -285,6 +291,16 @@ class Publisher:
 
     # --- enqueueing
 
+    def _count_publish(self, exchange: MessageCounts, queues: Queues) -> None:
+        """Count a publish for its exchange, its queues, this channel and the virtual host."""
+        self.counts.published += 1
+        self._totals.published += 1
+        exchange.published += 1
+        exchange.routed += len(queues)
+        queue: Queue
+        for queue in queues:
+            queue.counts.published += 1
+
     def _enqueue(self, is_mandatory: cython.bint, message: Message, queues: Queues, now: float) -> None:
         """Enqueue a message to its queues; return or confirm it if the client asked for that."""
         if self._are_many(queues):
@@ -337,6 +353,9 @@ class Publisher:
         """
         if is_mandatory:
             self._return(message)
+        else:
+            self.counts.dropped += 1
+            self._totals.dropped += 1
         message.forget_properties()
         waits_for_disk, self._waits_for_disk = self._waits_for_disk, False
         if not self.is_confirming:
@@ -344,7 +363,7 @@ class Publisher:
         if waits_for_disk:  # a delayed message
             self._to_confirm(True)
         else:
-            self._settle(ACK, self._count, 0)
+            self._ack(self._count, 1)
 
     def _to_confirm(self, is_taken: cython.bint) -> None:
         """Schedule a basic.ack or basic.nack of the last publish for the end of this turn."""
@@ -358,6 +377,8 @@ class Publisher:
             self.channel.connection.to_confirm(self)
 
     def _return(self, message: Message) -> None:
+        self.counts.returned += 1
+        self._totals.returned += 1
         self.channel.connection.send_method(
             self.number, BasicReturn(312, "NO_ROUTE", message.exchange, message.routing_key)
         )
@@ -426,7 +447,7 @@ class Publisher:
         if self._rejected:
             acks = self._settle_in_order(acks)
         if acks:
-            self._settle(ACK, last, MULTIPLE if acks > 1 else 0)
+            self._ack(last, acks)
 
     def _settle_in_order(self, acks: int) -> int:
         """Send the nacks of this turn and the acks before them; return the number of acks left to send.
@@ -437,7 +458,7 @@ class Publisher:
         sent = 0
         for place, (tag, before, last) in enumerate(rejected):
             if before > sent:
-                self._settle(ACK, last, MULTIPLE if before - sent > 1 else 0)
+                self._ack(last, before - sent)
                 sent = before
             is_last_of_run = place + 1 == len(rejected) or rejected[place + 1][1] > sent
             if is_last_of_run:
@@ -459,13 +480,19 @@ class Publisher:
                 last = ticket.last
                 acks += ticket.acks
         if acks and self.channel.is_open:
-            self._settle(ACK, last, MULTIPLE if acks > 1 else 0)
+            self._ack(last, acks)
         if is_refused:
             self._confirm_failed()
 
     def _confirm_failed(self) -> None:
         """Close the connection with 541 because a confirm that the client awaits cannot be sent."""
         self.channel.connection.fail_soon()
+
+    def _ack(self, tag: cython.ulonglong, acks: cython.ulonglong) -> None:
+        """Confirm a number of publishes, up to the one with this tag."""
+        self.counts.confirmed += acks
+        self._totals.confirmed += acks
+        self._settle(ACK, tag, MULTIPLE if acks > 1 else 0)
 
     def _settle(self, method_id: cython.int, tag: cython.ulonglong, bits: cython.int) -> None:
         self.output.put(SETTLEMENT.pack(METHOD, self.number, 13, 60, method_id, tag, bits, FRAME_END))
@@ -481,6 +508,8 @@ class Publisher:
             is_mandatory, message, queues = pending.pop()
             # Queues are looked up by name: one that was deleted and declared again gets the message, as in RabbitMQ.
             still_there = tuple(self.vhost.queues[queue.name] for queue in queues if queue.name in self.vhost.queues)
+            exchange = self.vhost.exchanges.get(message.exchange)
+            self._count_publish(MessageCounts() if exchange is None else exchange.counts, still_there)
             if self._are_many(still_there):
                 now = yield from self._enqueueing(message, still_there, now)
             else:

@@ -342,6 +342,7 @@ class ClientConnection:
         self._set_timer(now)
         product = _text(self.client_properties, "product")
         self.log("info", "connection open", product=product, heartbeat=self.liveness.heartbeat or None, **fields)
+        self.broker.events.churn.connection_created += 1
         self.report("connection.created", self)
 
     def report(self, name: str, subject: object) -> None:
@@ -445,6 +446,7 @@ class ClientConnection:
     def _losing(self, now: float) -> Job:
         yield from self._losing_channels(now)
         if self.broker.connections.pop(self, self) is None:
+            self.broker.events.churn.connection_closed += self.vhost is not None
             self.report("connection.closed", self)
         self._unread = []
         self.output.close()

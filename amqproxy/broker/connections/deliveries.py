@@ -9,6 +9,7 @@ from typing import Any
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.broker import firehose
 from amqproxy.broker.connections.unacked import UnackedDeliveries, by_queue
+from amqproxy.broker.message_counts import MessageCounts
 from amqproxy.broker.queues.consumer import (
     ACK,
     GIVE_BACK,
@@ -20,6 +21,11 @@ from amqproxy.broker.queues.consumer import (
     Receiver,
 )
 from amqproxy.broker.vhost import VirtualHost
+
+try:
+    import cython
+except ImportError:  # a plain run does not need Cython
+    from amqproxy.compiled import _cython as cython
 
 AT_ONCE = 64
 """Number of messages up to which they are settled at once, not in steps."""
@@ -48,6 +54,8 @@ class ChannelDeliveries(Receiver):
         self.unacked = UnackedDeliveries()
         self.last_tag = 0
         """The delivery tag that was assigned last."""
+        self.counts = MessageCounts()
+        self._totals = vhost.counts
         self._vhost = vhost
         self._events = vhost.events
         self._quantum = vhost.work.quantum
@@ -74,6 +82,38 @@ class ChannelDeliveries(Receiver):
         self._events.fail("delivery failed", error, queue=str(queue), client=self.channel.connection.name)
         self.global_prefetch = 0
 
+    def _count_delivery(self, queue: ConsumedQueue, no_ack: cython.bint, is_redelivered: cython.bint) -> None:
+        """Count a message that is sent to a consumer, for its queue, this channel and the virtual host."""
+        mine, totals, its = self.counts, self._totals, queue.counts
+        if no_ack:
+            mine.delivered_no_ack += 1
+            totals.delivered_no_ack += 1
+            its.delivered_no_ack += 1
+        else:
+            mine.delivered += 1
+            totals.delivered += 1
+            its.delivered += 1
+        if is_redelivered:
+            mine.redelivered += 1
+            totals.redelivered += 1
+            its.redelivered += 1
+
+    def count_get(self, queue: ConsumedQueue, entry: QueueEntry | None, *, no_ack: bool) -> None:
+        """Count the answer to a basic.get, which `entry` is None for if the queue was empty."""
+        for counts in (self.counts, self._totals, queue.counts):
+            if entry is None:
+                counts.got_empty += 1
+                continue
+            if no_ack:
+                counts.got_no_ack += 1
+            else:
+                counts.got += 1
+            counts.redelivered += entry.is_redelivered
+
+    def _count_acks(self, count: cython.Py_ssize_t) -> None:
+        self.counts.acked += count
+        self._totals.acked += count
+
     def _delivered(self, entry: QueueEntry, now: float) -> None:
         """Report a delivery to observers, and trace it unless it is a firehose message itself."""
         vhost, message, queue = self._vhost, entry.message, entry.queue
@@ -99,6 +139,8 @@ class ChannelDeliveries(Receiver):
 
     def _apply_in(self, queue: ConsumedQueue, entries: list[QueueEntry], outcome: str, now: float) -> None:
         if outcome is ACK:
+            self._count_acks(len(entries))
+            queue.counts.acked += len(entries)
             queue.ack(entries, now)
         elif outcome is REQUEUE:
             queue.requeue(entries, now)
@@ -140,9 +182,13 @@ class ChannelDeliveries(Receiver):
                     now = yield
             while queues:
                 queue = next(iter(queues))
+                entries = queues.pop(queue)
+                if outcome is ACK:
+                    self._count_acks(len(entries))
+                    queue.counts.acked += len(entries)
                 with self._contained(outcome, queue):
                     try:
-                        now = yield from queue.settling(queues.pop(queue), outcome, now)
+                        now = yield from queue.settling(entries, outcome, now)
                     except ProtocolError as error:
                         refusal = error
         finally:

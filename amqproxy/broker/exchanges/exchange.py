@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.arguments import TYPE_NAMES, field
+from amqproxy.broker.message_counts import MessageCounts
 
 if TYPE_CHECKING:
     from amqproxy.broker.access.users import User
@@ -66,6 +67,9 @@ class Exchange:
         self.policy: Mapping[str, Any] = {}
         self.policy_names: tuple[str | None, str | None] = (None, None)
         self.is_deleted = False
+        self.counts = MessageCounts()
+        self.sampled = (0, 0)
+        """The last sample in which it changed, and its activity then."""
         self.bindings: dict[tuple[int, str, Table], Binding] = {}
 
     @classmethod

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.message import Message
+from amqproxy.broker.message_counts import MessageCounts
 from amqproxy.broker.queues.paged_bodies import PagedBody
 
 try:
@@ -35,6 +36,9 @@ class ConsumedQueue(Protocol):
 
     @property
     def takes_back(self) -> bool: ...
+
+    @property
+    def counts(self) -> MessageCounts: ...
 
     @property
     def auto_delete(self) -> bool: ...

@@ -2,6 +2,7 @@
 # with one, C looks in it for another method before each call, at 500 instructions.
 
 from amqproxy.broker.message cimport Message
+from amqproxy.broker.message_counts cimport MessageCounts
 from amqproxy.broker.queues.backlog cimport Backlog
 from amqproxy.broker.queues.consumer cimport Consumer, QueueEntry
 from amqproxy.broker.queues.round_robin cimport RoundRobin
@@ -39,6 +40,7 @@ cdef class Queue:
     cdef public object arguments
     cdef public bint auto_delete
     cdef public dict consumers
+    cdef readonly MessageCounts counts
     cdef public dict lookers
     cdef public bint durable
     cdef public object exclusive_to
@@ -50,6 +52,7 @@ cdef class Queue:
     cdef public long long body_bytes
     cdef public object policy
     cdef public object policy_names
+    cdef public tuple sampled
     cdef public object settings
     cdef public long long unacked
 

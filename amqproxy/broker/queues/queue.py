@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from amqproxy.amqp091.errors import AccessRefused, PreconditionFailed
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.message import Message
+from amqproxy.broker.message_counts import MessageCounts
 from amqproxy.broker.queues.backlog import FLAGS, HAS_EXPIRATION, HAS_PRIORITY, NEVER, Backlog, SeenPositions
 from amqproxy.broker.queues.consumer import ACK, GIVE_BACK, NOT_SENT, REJECT, REQUEUE, UNLIMITED, Consumer, QueueEntry
 from amqproxy.broker.queues.durable_backlog import DurableBacklog
@@ -40,6 +41,9 @@ PART = 8
 
 LETTING_GO = 8
 """Quantum cost of dropping a message, which may be published elsewhere."""
+
+NEVER_SAMPLED = (0, (0, 0, 0))
+"""`Queue.sampled` of a queue in which nothing has happened."""
 
 DELETED = "deleted"
 """The reason in x-death of messages that were sent on because their queue was deleted."""
@@ -118,7 +122,7 @@ class Queue:
 
     `exclusive_to` is the connection that alone may use it. Times are in seconds. `settings` are the result of arguments
     and policy; `policy_names` are the policy and the operator policy they come from. `unacked` counts the messages that
-    are delivered and not settled.
+    are delivered and not settled; `counts` are kept by the channels that publish and consume.
 
     Work that does not fit into a turn of the loop is left to the `work` of the owner. Until then, the queue `is_busy`
     if a client could notice that it is not done, and nothing is delivered ahead of the messages that have yet to come
@@ -158,6 +162,7 @@ class Queue:
         "auto_delete",
         "body_bytes",
         "consumers",
+        "counts",
         "durable",
         "exclusive_to",
         "is_deleted",
@@ -168,6 +173,7 @@ class Queue:
         "name",
         "policy",
         "policy_names",
+        "sampled",
         "settings",
         "unacked",
     )
@@ -198,6 +204,9 @@ class Queue:
         self.lookers: dict[str, dict[Looker, None]] = {}
         """Lookers in the queue, which take no turns, by the name of their user."""
         self.unacked = 0
+        self.counts = MessageCounts()
+        self.sampled = NEVER_SAMPLED
+        """The last sample in which it changed, and its activity, ready and unacked messages then."""
         self.body_bytes = (
             0 if storage is None else storage.body_bytes(owner.name, name, arguments.get("x-max-priority", 0))
         )

@@ -8,6 +8,7 @@ from amqproxy.broker.queues.paged_messages import Fetch
 from amqproxy.broker.storage.batch import LogOwner
 from amqproxy.broker.storage.journal import Journal
 from amqproxy.broker.storage.message_log import MessageLog
+from amqproxy.broker.storage.packing import PackedMessage
 
 Times = Callable[[int], Iterable[tuple[int, float]]]
 """Reader of a log's positions and expirations by the log's number: of all messages, without reading these."""
@@ -18,8 +19,16 @@ class QueueStorage:
 
     def __init__(self, journal: Journal, fetch: Fetch, times: Times = lambda log_number: ()) -> None:
         self.journal = journal
-        self.fetch = fetch
+        self._fetch = fetch
         self.times = times
+        self.messages_read = 0
+        """Messages that were read since the start."""
+
+    def fetch(self, log_number: int, position: int, most: int) -> Sequence[PackedMessage]:
+        """Read messages of a log from the disk."""
+        found = self._fetch(log_number, position, most)
+        self.messages_read += len(found)
+        return found
 
     def message_log(self, vhost: str, queue: str, priority: int) -> MessageLog:
         """Return the message log of a queue's messages of one priority."""

@@ -82,6 +82,8 @@ class Journal:
         self.rows = 0
         self.spared = 0
         self.is_urgent = False
+        self.messages_written = 0
+        """Messages that are on disk, or were, since the start."""
         self.number = 1
         self.last_committed = 0
         self.message_logs: dict[LogOwner, MessageLog] = {}
@@ -299,6 +301,7 @@ class Journal:
     def committed(self, batch: JournalBatch) -> None:
         """Note that a batch and all before it are on disk, except the parts that the store refused."""
         self._on_the_way -= batch.size
+        self.messages_written += len(batch.rows)
         if batch.refused:
             self._refuse(batch)
         self.last_committed = batch.number

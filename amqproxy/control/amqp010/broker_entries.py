@@ -70,6 +70,12 @@ def consumers(connection: Amqp010Connection) -> Iterator[Entry]:
             }
 
 
+def counts(connection: Amqp010Connection) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield the channel number and the message counts of each attached session."""
+    for number, session in list(connection.channels.items()):
+        yield number, session.publisher.counts.plus(session.deliveries.counts)
+
+
 def branch_entry(branch: TransactionBranch) -> Entry:
     """Return the entry of a branch of a distributed transaction; its ids are in hexadecimal digits."""
     xid, unit = branch.xid, branch.unit

@@ -58,6 +58,12 @@ def consumers(connection: Amqp091Connection) -> Iterator[Entry]:
             yield {"channel": number} | _consumer_entry(consumer)
 
 
+def counts(connection: Amqp091Connection) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield the number and the message counts of each channel."""
+    for number, channel in list(connection.channels.items()):
+        yield number, channel.publisher.counts.plus(channel.deliveries.counts)
+
+
 def _channel_entry(served: ServedConnection, number: int, channel: BrokerChannel) -> Entry:
     protocol = served.connection.protocol
     known = protocol.channels.get(number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -13,11 +14,13 @@ from amqproxy.broker.access.permissions import READ, WRITE
 from amqproxy.broker.amqp091 import publish_checks
 from amqproxy.broker.arguments import check_short
 from amqproxy.broker.definitions.definitions_json import definition_value
+from amqproxy.broker.exchanges.exchange import Exchange
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.consumer import QueueEntry
 from amqproxy.broker.queues.paged_bodies import whole
 from amqproxy.broker.queues.paged_messages import UNREADABLE
 from amqproxy.broker.queues.queue import Queue
+from amqproxy.broker.vhost import VirtualHost
 from amqproxy.control.changes.access_changes import Answer, Change
 from amqproxy.control.changes.actor import Actor
 from amqproxy.control.request_error import RequestError
@@ -66,10 +69,20 @@ class Publish(Change, frozen=True, tag="publish"):
             # Its consumers could not receive it: a content header is one frame.
             raise RequestError("invalid", f"properties have {most} bytes at most, not {len(message.header)}")
         queues = vhost.router.route(exchange, message, actor.now).queues
+        _count_publish(vhost, exchange, queues)
         taken = [queue.publish(message, actor.now) for queue in queues]
         if not all(taken):
             raise RequestError("rejected", "Unable to publish message. Check queue limits.")
         return {"routed": bool(queues)}
+
+
+def _count_publish(vhost: VirtualHost, exchange: Exchange, queues: Sequence[Queue]) -> None:
+    vhost.counts.published += 1
+    vhost.counts.dropped += not queues
+    exchange.counts.published += 1
+    exchange.counts.routed += len(queues)
+    for queue in queues:
+        queue.counts.published += 1
 
 
 def _properties(actor: Actor, given: dict[str, Any]) -> Properties:
@@ -128,6 +141,7 @@ class Get(Change, frozen=True, tag="get"):
         held: list[QueueEntry] = []
         try:
             shown = self._shown(queue, held, actor.now)
+            self._count(vhost, queue, held)
         except BaseException as error:
             # A message that nobody has received stays: even those to be acknowledged are put back.
             queue.release(held, actor.now)
@@ -136,6 +150,14 @@ class Get(Change, frozen=True, tag="get"):
             raise
         {"ack": queue.ack, "reject": queue.reject, "requeue": queue.requeue}[self.outcome](held, actor.now)
         return {"messages": shown}
+
+    def _count(self, vhost: VirtualHost, queue: Queue, entries: Sequence[QueueEntry]) -> None:
+        for counts in (vhost.counts, queue.counts):
+            counts.got += len(entries)
+            counts.got_empty += not entries
+            counts.redelivered += sum(entry.is_redelivered for entry in entries)
+            if self.outcome == "ack":
+                counts.acked += len(entries)
 
     def _shown(self, queue: Queue, held: list[QueueEntry], now: float) -> list[Answer]:
         """Return the messages as far as the response may hold them, with their entries in `held`."""

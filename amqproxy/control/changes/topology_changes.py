@@ -41,6 +41,7 @@ class DeclareQueue(Change, frozen=True, tag="declare-queue"):
         flags = {"durable": self.durable, "auto_delete": self.auto_delete}
         arguments = vhost.with_default_type(actor.table("arguments", self.arguments), exclusive=False, **flags)
         vhost.declare_queue(self.name, None, exclusive=False, arguments=arguments, now=actor.now, **flags)
+        vhost.events.churn.count_declare(is_new=is_new)
         return {"new": is_new}
 
 

@@ -20,7 +20,8 @@ from amqproxy.broker.storage.journal import Journal
 from amqproxy.control.changes.actor import Actor
 from amqproxy.control.changes.any_change import applied
 from amqproxy.control.management.objects import KINDS, Selection
-from amqproxy.control.request import ChangeBroker, ListBrokerObjects, LogInToBroker
+from amqproxy.control.management.samples import Row, Samples
+from amqproxy.control.request import ChangeBroker, ListBrokerObjects, LogInToBroker, SampleBroker
 from amqproxy.control.request_error import RequestError
 
 Entry = dict[str, Any]
@@ -50,6 +51,7 @@ class BrokerManagement:
     ) -> None:
         self._broker = broker
         self._served = served
+        self._samples = Samples(broker, served)
         self._listeners = list(listeners)
         self._directory = directory
         self._most_connections = most_connections
@@ -78,6 +80,9 @@ class BrokerManagement:
             "files": open_files(),
             "files_limit": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
             "most_connections": self._most_connections,
+            "churn": broker.events.churn.values(),
+            "disk_counts": broker.disk_counts,
+            "past_counts": broker.past_counts.values(),
             "connections": sum(each.vhost is not None for each in broker.connections),
             "features": {
                 name: {"phase": phase, "permitted": broker.profile.permits(name)}
@@ -116,6 +121,10 @@ class BrokerManagement:
     def objects(self, request: ListBrokerObjects) -> Iterator[Entry | None]:
         """Yield the entries of the chosen objects."""
         return KINDS[request.kind](Selection(self._broker, self._served, request.vhost, request.name))
+
+    def samples(self, request: SampleBroker) -> Iterator[Row | int | None]:
+        """Yield the number of this sample, then the counts of each object that changed since an earlier one."""
+        return self._samples.since(request.since)
 
 
 async def _kept(journal: Journal) -> None:

@@ -59,6 +59,7 @@ def _vhosts(chosen: Selection) -> Iterator[Entry | None]:
             "tracing": vhost.is_traced,
             "ready": ready,
             "unacked": unacked,
+            "counts": vhost.counts.values(),
             "queues": len(vhost.queues),
             "exchanges": len(vhost.exchanges),
         }
@@ -94,7 +95,12 @@ def _exchanges(chosen: Selection) -> Iterator[Entry]:
     for vhost in chosen.vhosts:
         for exchange in chosen.of(vhost.exchanges):
             if not exchange.is_deleted:
-                yield {**definitions_json.exchange_entry(vhost, exchange), "policy": exchange.policy_names[0]}
+                counts = exchange.counts
+                yield {
+                    **definitions_json.exchange_entry(vhost, exchange),
+                    "policy": exchange.policy_names[0],
+                    "counts": (counts.published, counts.routed),
+                }
 
 
 def _bindings(chosen: Selection) -> Iterator[Entry]:
@@ -224,6 +230,7 @@ def queue_entry(vhost: VirtualHost, queue: Queue) -> Entry:
         "segments": queue.segment_count if isinstance(queue, StreamQueue) else None,
         "entered": queue.entered,
         "left": queue.left,
+        "counts": queue.counts.values() if queue.counts.activity else None,
     }
 
 

@@ -44,8 +44,10 @@ def channel_entries(served: ServedConnection, vhost: str | None) -> Iterator[Ent
     known = _known(served, vhost)
     if known is not None:
         connection = served.other or served.connection
-        for each in broker_dialect(connection).channels(served, connection):
-            yield known | each
+        dialect = broker_dialect(connection)
+        counts = dict(dialect.counts(connection))
+        for each in dialect.channels(served, connection):
+            yield {**known, **each, "counts": counts[each["channel"]]}
 
 
 def consumer_entries(served: ServedConnection, vhost: str | None) -> Iterator[Entry]:

@@ -71,4 +71,4 @@ def channel_row(call: Call, entry: Entry) -> Entry:
     }
     if not call.facts.is_4:
         row["global_prefetch_count"] = entry["global_prefetch"] or 0
-    return row
+    return row | call.figures.of_channel(row["name"], entry["counts"])

@@ -109,7 +109,7 @@ def connection_row(call: Call, entry: Entry) -> Entry:
         row["user_provided_name"] = entry["user_provided_name"]
     if call.facts.is_4:
         row["peer_cert_serial_number"] = None
-    return row
+    return row | call.figures.of_connection(entry["connection"])
 
 
 async def close_connection(call: Call) -> Done:

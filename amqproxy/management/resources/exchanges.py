@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from amqproxy.management.call import Call, Done, Entry, deleted, put
 from amqproxy.management.failure import bad_request
 from amqproxy.management.listing import Rows
+from amqproxy.management.statistics.figures import Figures
 
 DEFAULT = "amq.default"
 """The default exchange's name in paths."""
@@ -15,17 +16,19 @@ DEFAULT = "amq.default"
 async def exchanges(call: Call) -> Rows:
     """Return the exchanges of a virtual host, or of all that the user may use."""
 
+    figures = call.figures
+
     async def rows() -> AsyncIterator[Entry]:
         async for each in call.broker.objects("exchanges", call.values.get("vhost")):
             if call.sees(each["vhost"]):
-                yield exchange_row(each)
+                yield exchange_row(each, figures)
 
     return Rows(rows(), has_pages=True)
 
 
 async def exchange(call: Call) -> Entry:
     found = await call.one("exchanges", exchange_name(call.values["name"]), call.values["vhost"])
-    return exchange_row(found) | {"incoming": [], "outgoing": []}
+    return exchange_row(found, call.figures) | {"incoming": [], "outgoing": []}
 
 
 def exchange_name(segment: str) -> str:
@@ -33,10 +36,11 @@ def exchange_name(segment: str) -> str:
     return "" if segment == DEFAULT else segment
 
 
-def exchange_row(entry: Entry) -> Entry:
+def exchange_row(entry: Entry, figures: Figures) -> Entry:
     """Return the row of an exchange; as in RabbitMQ, it names a policy only if there is one."""
     policy = entry["policy"]
-    row = {name: value for name, value in entry.items() if name != "policy"}
+    row = {name: value for name, value in entry.items() if name not in ("policy", "counts")}
+    row |= figures.of_exchange(entry["vhost"], entry["name"], entry["counts"])
     return row if policy is None else row | {"policy": policy}
 
 

@@ -32,6 +32,7 @@ def node_row(call: Call) -> Entry:
     facts = call.facts
     alarms = facts["alarms"]
     row: Entry = {
+        **call.figures.churn(facts["churn"]),
         "name": facts.node,
         "type": "disc",
         "running": True,
@@ -53,7 +54,7 @@ def node_row(call: Call) -> Entry:
         "disk_free": facts["disk_free"] or 0,
         "disk_free_limit": facts["disk_free_limit"] or 0,
         "disk_free_alarm": "disk" in alarms,
-        "rates_mode": "none",
+        "rates_mode": "basic",
         "exchange_types": exchange_types(facts),
         "auth_mechanisms": [
             {"name": each, "description": MECHANISMS[each], "enabled": True} for each in facts["mechanisms"]

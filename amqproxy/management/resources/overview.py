@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import platform
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from amqproxy import __version__
 from amqproxy.management.broker_source import BrokerFacts
 from amqproxy.management.call import Call, Entry
+from amqproxy.management.statistics.figures import DELIVERIES, NO_COUNTS, PUBLISHES
 
 EXCHANGE_TYPES: Mapping[str, str] = {
     "direct": "AMQP direct exchange, as per the AMQP specification",
@@ -28,10 +29,14 @@ async def overview(call: Call) -> Entry:
     """Return versions, the totals of all that the user may see, and for monitoring users the listeners."""
     facts, user = call.facts, call.user
     totals = {"ready": 0, "unacked": 0, "queues": 0, "exchanges": 0}
+    counts = facts["past_counts"] if user.is_monitor else NO_COUNTS
+    seen: list[str] = []
     async for vhost in call.broker.objects("vhosts"):
         if user.is_monitor or call.sees(vhost["name"]):
             for name in totals:
                 totals[name] += vhost[name]
+            counts = [count + more for count, more in zip(counts, vhost["counts"], strict=True)]
+            seen.append(vhost["name"])
     counted = {}
     for kind in ("channels", "connections", "consumers") if user.is_monitor else ("channels", "connections"):
         counted[kind] = 0
@@ -40,7 +45,8 @@ async def overview(call: Call) -> Entry:
     version = facts["version"]
     found: Entry = {
         "management_version": version,
-        "rates_mode": "none",
+        "rates_mode": "basic",
+        "sample_retention_policies": {"global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detailed": [600]},
         "exchange_types": exchange_types(facts),
         "product_version": version,
         "product_name": "RabbitMQ",
@@ -62,11 +68,13 @@ async def overview(call: Call) -> Entry:
     else:
         found["release_series_support_status"] = "supported"
     found |= {
-        "message_stats": {},
+        "message_stats": message_stats(call, seen, counts),
+        "churn_rates": call.figures.churn(facts["churn"]),
         "queue_totals": {
             "messages": totals["ready"] + totals["unacked"],
             "messages_ready": totals["ready"],
             "messages_unacknowledged": totals["unacked"],
+            **call.figures.lengths_of_vhosts(seen),
         },
         "object_totals": {**counted, "exchanges": totals["exchanges"], "queues": totals["queues"]},
         "statistics_db_event_queue": 0,
@@ -75,6 +83,13 @@ async def overview(call: Call) -> Entry:
         contexts = [{"node": facts.node, **context(call)}]
         found |= {"node": facts.node, "listeners": listeners(call), "contexts": contexts}
     return found
+
+
+def message_stats(call: Call, vhosts: Sequence[str], counts: Sequence[int]) -> Entry:
+    """Return the counts of all virtual hosts that the user sees."""
+    figures = call.figures
+    found = figures.of_vhosts(vhosts, counts, (PUBLISHES, DELIVERIES))
+    return found | figures.disk(call.facts["disk_counts"]) if found else {}
 
 
 def runtime() -> Entry:

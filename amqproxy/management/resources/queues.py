@@ -28,10 +28,11 @@ async def queues(call: Call) -> Rows:
     """Return the queues of a virtual host, or of all that the user may use."""
 
     async def rows() -> AsyncIterator[Entry]:
-        async for row in _rows(call):
-            if call.flag("disable_stats"):
+        is_basic, is_4 = call.flag("disable_stats"), call.facts.is_4
+        async for row in _rows(call, has_statistics=not is_basic):
+            if is_basic:
                 yield _basic(call, row)
-            elif call.facts.is_4:
+            elif is_4:
                 yield {name: value for name, value in row.items() if value is not None}
             else:
                 yield row
@@ -44,20 +45,25 @@ async def detailed_queues(call: Call) -> Rows:
     return Rows(_rows(call), has_pages=True)
 
 
-async def _rows(call: Call) -> AsyncIterator[Entry]:
+async def _rows(call: Call, *, has_statistics: bool = True) -> AsyncIterator[Entry]:
+    figures = call.figures
     async for each in call.broker.objects("queues", call.values.get("vhost")):
         if call.sees(each["vhost"]):
             row = queue_row(call.facts, each)
             row.pop("owner_pid_details", None)  # RabbitMQ shows it of single queues only
+            if has_statistics:
+                row |= figures.of_queue(each["vhost"], each["name"], each["counts"])
             yield row
 
 
 async def queue(call: Call) -> Entry:
     """Return one queue, with its consumers."""
-    row = queue_row(call.facts, await call.one("queues", call.values["name"], call.values["vhost"]))
+    entry = await call.one("queues", call.values["name"], call.values["vhost"])
+    row = queue_row(call.facts, entry)
     if call.flag("disable_stats"):
         return _basic(call, row)
     details = await consumer_details(call, row["vhost"], queue=row["name"])
+    row |= call.figures.of_queue(entry["vhost"], entry["name"], entry["counts"])
     return row | {"consumer_details": details, "deliveries": [], "incoming": []}
 
 

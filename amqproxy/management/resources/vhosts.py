@@ -8,6 +8,7 @@ from typing import Any
 from amqproxy.management.call import Call, Done, Entry, deleted, put
 from amqproxy.management.failure import Failure, bad_request, not_found
 from amqproxy.management.listing import Rows
+from amqproxy.management.statistics.figures import DELIVERIES, PUBLISHES
 
 
 async def vhosts(call: Call) -> Rows:
@@ -50,8 +51,10 @@ def vhost_row(call: Call, entry: Entry) -> Entry:
             "messages": entry["ready"] + entry["unacked"],
             "messages_ready": entry["ready"],
             "messages_unacknowledged": entry["unacked"],
+            **call.figures.lengths_of_vhosts([entry["name"]]),
         }
-    return row
+    stats = call.figures.of_vhosts([entry["name"]], entry["counts"], (PUBLISHES, DELIVERIES))
+    return row | {"message_stats": stats} if stats else row
 
 
 async def put_vhost(call: Call) -> Done:

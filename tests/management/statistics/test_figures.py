@@ -1,0 +1,76 @@
+"""Counts with rates and samples, in RabbitMQ's keys."""
+
+from __future__ import annotations
+
+from amqproxy.management.statistics.figures import DELIVERIES, PUBLISHES, Figures
+from amqproxy.management.statistics.history import History
+from amqproxy.management.statistics.ranges import MOST_SAMPLES_SHOWN, Range, Ranges, ranges_of
+from amqproxy.management.statistics.series import INTERVAL
+
+NOW = 1_000_000_000
+
+RATE = 100
+
+
+def counts(published: int = 0, delivered: int = 0) -> tuple[int, ...]:
+    return (published, 0, 0, 0, published, delivered, 0, 0, 0, 0, 0, delivered)
+
+
+def history(steps: int = 4) -> History:
+    """A queue that gets `RATE` messages a second since the second sample, and keeps half of them."""
+    made = History()
+    for step in range(steps):
+        total = RATE * INTERVAL * step
+        made.begin(NOW + INTERVAL * step)
+        made.add(("queues", "/", "q"), (total // 2, 0, *counts(total, total // 2)), is_new=step > 0)
+        made.add(("vhosts", "", "/"), (total // 2, 0, *counts(total, total // 2)), is_new=step > 0)
+        made.end()
+    return made
+
+
+def test_the_rate_is_that_of_the_last_two_samples() -> None:
+    row = Figures(history(), Ranges()).of_queue("/", "q", counts(1700, 800))
+    assert row["messages_details"] == {"rate": RATE / 2}
+    stats = row["message_stats"]
+    assert (stats["publish"], stats["publish_details"]) == (1700, {"rate": RATE})
+    assert (stats["deliver_get"], stats["deliver_get_details"]) == (800, {"rate": RATE / 2})
+    assert stats["get_empty_details"] == {"rate": 0.0}
+    assert "confirm" not in stats
+
+
+def test_a_queue_that_rests_has_no_rate() -> None:
+    rested = history()
+    rested.begin(NOW + 4 * INTERVAL)
+    rested.end()
+    row = Figures(rested, Ranges()).of_queue("/", "q", counts(1))
+    assert row["message_stats"]["publish_details"] == {"rate": 0.0}
+    assert "deliver" not in row["message_stats"]
+    assert "message_stats" not in Figures(rested, Ranges()).of_queue("/", "q", None)
+    assert Figures(History(), Ranges()).of_vhosts(["/"], counts(), (PUBLISHES, DELIVERIES)) == {}
+
+
+def test_samples_of_a_range() -> None:
+    ranges = Ranges(message_rates=Range(20, 10))
+    shown = Figures(history(), ranges).of_vhosts(["/", "none"], counts(1500), (PUBLISHES,))["publish_details"]
+    assert shown == {
+        "rate": RATE,
+        "samples": [
+            {"sample": 1000, "timestamp": 1000 * (NOW + 10)},
+            {"sample": 0, "timestamp": 1000 * NOW},
+            {"sample": 0, "timestamp": 1000 * (NOW - 10)},
+        ],
+        "avg_rate": RATE / 2,
+        "avg": 1000 / 3,
+    }
+
+
+def test_ranges_of_a_query() -> None:
+    query = {
+        "msg_rates_age": "60",
+        "msg_rates_incr": "5",
+        "lengths_age": "60",
+        "data_rates_age": "x",
+        "data_rates_incr": "5",
+    }
+    assert ranges_of(query) == Ranges(message_rates=Range(60, 5))
+    assert Range(10**8, 1).steps == MOST_SAMPLES_SHOWN
