@@ -159,6 +159,9 @@ pool: $(VENV)/.test compile ## what clients that share upstream connections can 
 switch: $(VENV)/.test compile ## 100,000 messages and 200 clients from one RabbitMQ to another and back, with kill -9 of each party
 	$(BIN)/python -m pytest -m soak --log-cli-level INFO tests/real/test_switch_kills.py $(PYTEST)
 
+workbench: $(VENV)/.test compile ## 100,000 dead letters brought back on each broker, with kill -9 in the middle
+	$(BIN)/python -m pytest -m soak --log-cli-level INFO tests/real/test_workbench_kills.py $(PYTEST)
+
 kills: $(VENV)/.test ## pipeline run --live, killed with SIGKILL at each of eleven points, against the truth; needs Java 17
 	@tests/install_system.sh openjdk-17-jre-headless
 	AMQPROXY_PURE=1 $(BIN)/python -m pytest -m soak tests/pipeline/test_live_kills.py $(PYTEST)
@@ -237,4 +240,4 @@ $(PAGE): $(PAGE_SOURCES) | $(DEMO)
 tests/node/node_modules/.package-lock.json: tests/node/package-lock.json | $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/node --no-audit --no-fund || test "$$CI" != true
 
-.PHONY: help demo pipeline-demo check test test-compiled test-plain test-rabbitmq4 lint compile compile-ahead bench pictures fuzz soak fleet storm pool soak-pump kills newest-rabbitmq qpid-suites hand-overs tsan clean system docs deb chart-apply chroot release-dry-run audit
+.PHONY: help demo pipeline-demo check test test-compiled test-plain test-rabbitmq4 lint compile compile-ahead bench pictures fuzz soak fleet storm pool workbench soak-pump kills newest-rabbitmq qpid-suites hand-overs tsan clean system docs deb chart-apply chroot release-dry-run audit

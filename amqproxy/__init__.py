@@ -36,6 +36,8 @@ and puts TCP streams together again, so that a file decodes as live traffic does
 
 `readiness` reports who would break on an upgrade of RabbitMQ, from traffic, definitions and rabbitmq.conf.
 
+`workbench` looks into the queues of any broker, and moves, edits, brings back and keeps their messages.
+
 `pipeline` makes tables of captures on Spark, and answers of tables: the extra `amqproxy[pipeline]`.
 
 `testing` has the fixtures of pytest: a broker and a proxy for tests, in threads.

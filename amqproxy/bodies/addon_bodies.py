@@ -21,6 +21,7 @@ import msgspec
 
 from amqproxy import addons
 from amqproxy.bodies.body_child import LENGTH, BodyOutcome, BodyTask
+from amqproxy.bodies.body_views import BodyView, Form
 from amqproxy.taps.message_record import MessageRecord, whole_body
 
 SECONDS = 3.0
@@ -65,6 +66,16 @@ class AddonBodies:
         if outcome.view is None:
             return None
         return {"form": outcome.view.form, "value": msgspec.json.decode(outcome.view.text)}
+
+    def view(
+        self, body: bytes, form: Form = "auto", *, content_type: str = "", content_encoding: str = ""
+    ) -> BodyView | None:
+        """Return a body in a form, by amqproxy's own decoders too; `None` if it cannot be shown so."""
+        if len(body) > MAX_BODY or self._lost >= MAX_LOST:
+            return None
+        task = BodyTask(body=body, form=form, content_type=content_type, content_encoding=content_encoding)
+        with self._lock:
+            return self._outcome(msgspec.msgpack.encode(task)).view
 
     def close(self) -> None:
         """End the child process; the next body starts another one."""

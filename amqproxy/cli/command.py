@@ -5,7 +5,7 @@ from typing import Literal
 import cyclopts
 
 from amqproxy import __version__
-from amqproxy.cli import broker, config, control, pipeline, record, rules
+from amqproxy.cli import broker, config, control, pipeline, queue, record, rules
 from amqproxy.cli.compare import compare
 from amqproxy.cli.dashboard import dashboard
 from amqproxy.cli.decode import decode
@@ -55,7 +55,7 @@ def man() -> None:
     print(man_page(command_reference(app)), end="")
 
 
-for each in (config, rules, control, record, broker, pipeline):
+for each in (config, rules, control, record, broker, queue, pipeline):
     app.command(each.app)
 COMMANDS = (
     run,

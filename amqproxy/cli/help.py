@@ -123,6 +123,33 @@ EXAMPLES = {
         "pipeline run --live /var/lib/amqproxy --tables tables",
     ),
     "pipeline settle": ("pipeline settle --tables tables --age 0",),
+    "queue": (
+        "queue peek amqp://mq-1/shop orders.dead --api",
+        "queue requeue amqp://mq-1/shop orders.dead --api --dry-run",
+        "queue drain amqp://mq-1/shop orders.dead dead.jsonl",
+    ),
+    "queue drain": (
+        "queue drain amqp://mq-1/shop orders.dead dead.jsonl",
+        "queue drain amqp://mq-1/shop q a.pcapng --where 'size < 9' --api",
+    ),
+    "queue edit": (
+        "queue edit amqp://mq-1/shop q --set type=order --requeue --api",
+        "queue edit amqp://mq-1/shop q --editor --limit 1 --api",
+    ),
+    "queue fill": ("queue fill amqp://mq-1/shop orders dead.jsonl",),
+    "queue move": (
+        "queue move amqp://mq-1/shop parked q --where 'size < 9' --api",
+        "queue move amqp://mq-1/shop orders orders --to amqp://mq-2/shop",
+        "queue move amqp://mq-1/shop q --exchange orders --routing-key new",
+    ),
+    "queue peek": (
+        "queue peek amqp://mq-1/shop q --type classic --limit 3",
+        "queue peek amqp://mq-1/shop events --offset 1h --json",
+    ),
+    "queue requeue": (
+        "queue requeue amqp://mq-1/shop orders.dead --api --dry-run",
+        "queue requeue amqp://mq-1/shop q --api --by queue --limit 100",
+    ),
     "readiness": (
         "readiness --target 4.3 captures/ --config rabbitmq.conf",
         "readiness a.pcapng --write-rules bridge.toml",
@@ -180,6 +207,7 @@ PAGES = {
     "man": ("install",),
     "mock": ("captures",),
     "pipeline": ("pipeline", "findings"),
+    "queue": ("howto/bring-dead-letters-back", "rules"),
     "readiness": ("upgrade", "findings", "rules"),
     "record": ("captures", "rules"),
     "replay": ("captures", "rules"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import trio
 
@@ -51,6 +51,7 @@ class BrokerLink:
     """An open connection with the channel `CHANNEL`. One task receives, any may send whole frames."""
 
     def __init__(self, transport: Transport, connection: Connection) -> None:
+        self.server_properties: Mapping[str, Any] = {}
         self._transport = transport
         self._connection = connection
         self._lock = trio.Lock()
@@ -77,9 +78,9 @@ class BrokerLink:
             raise TransportBroken("closed by the broker")
         return self._connection.feed(SERVER, data)
 
-    async def request(self, method: Method) -> None:
-        """Send a method on the channel."""
-        await self.send(self._connection.send(CLIENT, CHANNEL, method))
+    async def request(self, method: Method, times: int = 1) -> None:
+        """Send a method on the channel, as often as said at once."""
+        await self.send(b"".join([self._connection.send(CLIENT, CHANNEL, method) for _ in range(times)]))
 
     async def ask(self, method: Method, answer: type[Answer]) -> Answer:
         """Send a method and return its answer, when nothing else is received; raise `ChannelRefused` if it fails."""
@@ -99,6 +100,11 @@ class BrokerLink:
         await self.request(ChannelCloseOk())
         await self.ask(ChannelOpen(), ChannelOpenOk)
 
+    async def close_channel(self) -> None:
+        """Close the channel, which returns its unacknowledged messages, and open it again."""
+        await self.ask(ChannelClose(200, "the run is over"), ChannelCloseOk)
+        await self.ask(ChannelOpen(), ChannelOpenOk)
+
     async def send_heartbeats(self) -> None:
         """Send heartbeats until cancelled."""
         interval = self._connection.heartbeat / 2 or math.inf
@@ -115,7 +121,7 @@ async def open_link(dial: Dial, start: ConnectionStartOk, vhost: str) -> AsyncIt
     try:
         link = BrokerLink(transport, connection)
         with trio.fail_after(OPEN_TIMEOUT):
-            await open_connection(transport, connection, start, vhost)
+            link.server_properties = (await open_connection(transport, connection, start, vhost)).server_properties
             await link.ask(ChannelOpen(), ChannelOpenOk)
         yield link
     finally:

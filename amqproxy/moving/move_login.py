@@ -8,19 +8,13 @@ from amqproxy.moving.broker_link import Dial
 from amqproxy.moving.move_job import MoveEnd
 from amqproxy.proxy.upstream import Dialer
 
-PROPERTIES = Table(
-    {
-        "product": "amqproxy",
-        "connection_name": "amqproxy move",
-        "capabilities": {"publisher_confirms": True, "consumer_cancel_notify": True, "basic.nack": True},
-    }
-)
-"""Client properties of a move's connections."""
+CAPABILITIES = {"publisher_confirms": True, "consumer_cancel_notify": True, "basic.nack": True}
 
 
-def login_of(end: MoveEnd) -> ConnectionStartOk:
-    """Return the connection.start-ok."""
-    return ConnectionStartOk(client_properties=PROPERTIES, response=f"\0{end.user}\0{end.password}".encode())
+def login_of(end: MoveEnd, name: str = "amqproxy move") -> ConnectionStartOk:
+    """Return the connection.start-ok; `name` is shown in the broker's list of connections."""
+    properties = Table({"product": "amqproxy", "connection_name": name, "capabilities": CAPABILITIES})
+    return ConnectionStartOk(client_properties=properties, response=f"\0{end.user}\0{end.password}".encode())
 
 
 def dial_of(end: MoveEnd) -> Dial:

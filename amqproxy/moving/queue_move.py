@@ -75,12 +75,12 @@ async def move_queue(
     if depth is None:
         raise QueueLeft("the source has no such queue")
     report(0, depth.message_count)
-    exchange = _exchange_for(name)
+    exchange = exchange_for(name)
     if not depth.message_count and not depth.consumer_count:
         await target.ask(ExchangeDelete(exchange=exchange), ExchangeDeleteOk)  # of a move that was killed
         return 0
-    if not queue.type:
-        await _check_stream(source, name)
+    if not queue.type and await is_stream(source, name):
+        raise QueueLeft(OF_STREAM)
     if await _depth(target, name, "the target") is None:
         raise MoveFailed("the target has no such queue: declare it, or import the source's definitions")
     try:
@@ -98,8 +98,11 @@ async def move_queue(
     return moved
 
 
-async def _check_stream(link: BrokerLink, queue: str) -> None:
-    """Raise `QueueLeft` for a stream: only streams take the argument x-stream-offset, in RabbitMQ 3.10 to 4.3."""
+async def is_stream(link: BrokerLink, queue: str) -> bool:
+    """Whether a queue is a stream: only streams take the argument x-stream-offset, in RabbitMQ 3.10 to 4.3.
+
+    The link of a stream cannot be used for anything else: it has a consumer.
+    """
     try:
         await link.ask(BasicQos(prefetch_count=1), BasicQosOk)
         arguments = Table({"x-stream-offset": "next"})
@@ -108,11 +111,11 @@ async def _check_stream(link: BrokerLink, queue: str) -> None:
         if error.code != PRECONDITION_FAILED:
             raise MoveFailed(str(error)) from None
         await link.renew_channel()
-    else:
-        raise QueueLeft(OF_STREAM)
+        return False
+    return True
 
 
-def _exchange_for(queue: str) -> str:
+def exchange_for(queue: str) -> str:
     """Return the name of the exchange by which a queue's messages keep their routing keys."""
     name = f"{CONSUMER}.{queue}"
     if len(name.encode()) > LONGEST_NAME:

@@ -47,13 +47,18 @@ class UnsettledMessages:
 
         Numbers without an unsettled publish are ignored.
         """
+        oldest = next(iter(self._messages), 0)
+        taken = self.settle(number, multiple=multiple)
+        if not taken:
+            return []
+        return [BasicAck(taken[-1], multiple=number == oldest or multiple)]
+
+    def settle(self, number: int, *, multiple: bool) -> list[int]:
+        """Like `confirm`, but return the delivery tags alone: of a channel with further deliveries, which stay."""
         if multiple:
             settled = list(takewhile(lambda each: each <= number, self._messages))
         else:
             settled = [number] if number in self._messages else []
-        if not settled:
-            return []
-        is_oldest = next(iter(self._messages)) == settled[0]
         taken = [self._messages.pop(each) for each in settled]
         self._bytes -= sum(each.size for each in taken)
-        return [BasicAck(taken[-1].delivery_tag, multiple=is_oldest)]
+        return [each.delivery_tag for each in taken]

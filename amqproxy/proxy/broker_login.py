@@ -32,8 +32,11 @@ LOST = (TransportBroken, BrokerRefused, ProtocolError, trio.TooSlowError)
 """Exceptions that end a connection without a fault of the proxy."""
 
 
-async def open_connection(transport: Transport, connection: Connection, start: ConnectionStartOk, vhost: str) -> None:
-    """Log in, and open the virtual host; raise one of `LOST` if that fails."""
+async def open_connection(
+    transport: Transport, connection: Connection, start: ConnectionStartOk, vhost: str
+) -> ConnectionStart:
+    """Log in, and open the virtual host; return the broker's greeting. Raise one of `LOST` if that fails."""
+    greeting = ConnectionStart()
     connection.receive_header(CLIENT, HEADER)
     await transport.send(HEADER)
     while connection.state is not ConnectionState.OPEN:
@@ -41,12 +44,13 @@ async def open_connection(transport: Transport, connection: Connection, start: C
             check_close(method)
             answers: tuple[Method, ...] = ()
             if isinstance(method, ConnectionStart):
-                answers = (start,)
+                greeting, answers = method, (start,)
             elif isinstance(method, ConnectionTune):
                 agreed = ConnectionTuneOk(method.channel_max, method.frame_max, method.heartbeat)
                 answers = agreed, ConnectionOpen(vhost)
             for answer in answers:
                 await transport.send(connection.send(CLIENT, 0, answer))
+    return greeting
 
 
 async def receive_methods(transport: Transport, connection: Connection) -> list[Method]:

@@ -1,0 +1,72 @@
+"""`amqproxy queue drain` and `fill`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from amqproxy.cli.queue_options import Chosen, Noted, Reached
+from amqproxy.cli.queue_runs import RunDisplay, conclude, plan_of, run
+
+if TYPE_CHECKING:
+    from amqproxy.workbench.audit import Audit
+    from amqproxy.workbench.destination import Destination
+    from amqproxy.workbench.run_report import RunReport
+    from amqproxy.workbench.runs import Bench, Told
+
+CAPTURES = (".pcap", ".pcapng")
+"""Suffixes of captures; other files are JSON lines."""
+
+
+def drain_messages(broker: str, queue: str, file: Path, reached: Reached, chosen: Chosen, noted: Noted) -> None:
+    """Take messages out of a queue into a file."""
+    from amqproxy.workbench.drain import Drain
+    from amqproxy.workbench.message_capture import MessageCapture
+    from amqproxy.workbench.message_line import line_of
+    from amqproxy.workbench.runs import look_through
+
+    plan = plan_of("drain", chosen, noted, returns=False)
+
+    async def work(bench: Bench, told: Told, audit: Audit | None, report: RunReport) -> None:
+        report.to = str(file)
+        if file.suffix in CAPTURES:
+            capture = MessageCapture(queue, bench.queue.vhost)
+            action = Drain(file, capture.encode, begin=capture.begin(), is_dry_run=plan.is_dry_run)
+        else:
+            action = Drain(file, lambda message: line_of(message, queue).to_json() + b"\n", is_dry_run=plan.is_dry_run)
+        try:
+            await look_through(bench, action, plan, told, report)
+        finally:
+            action.close()
+
+    facts: dict[str, Any] = {"to": str(file), "where": chosen.where, "limit": chosen.limit}
+    report = run(broker, queue, reached, plan, facts, work, RunDisplay())
+    conclude(plan, report, is_json=noted.json)
+
+
+def fill_queue(
+    broker: str,
+    queue: str,
+    file: Path,
+    destination: Destination,
+    reached: Reached,
+    chosen: Chosen,
+    noted: Noted,
+    position: int,
+) -> None:
+    """Publish the messages of a file."""
+    from amqproxy.workbench.fill import Filling, messages_of_lines
+    from amqproxy.workbench.message_capture import messages_of_capture
+
+    plan = plan_of("fill", chosen, noted, position=position, returns=False)
+    display = RunDisplay()
+
+    async def work(bench: Bench, told: Told, audit: Audit | None, report: RunReport) -> None:
+        messages = (messages_of_capture if file.suffix in CAPTURES else messages_of_lines)(file)
+        filling = Filling()
+        told.begun(filling)
+        await filling.run(bench, destination, messages, plan, told, report)
+
+    facts: dict[str, Any] = {"from": str(file), "to": destination.text, "where": chosen.where, "limit": chosen.limit}
+    report = run(broker, queue, reached, plan, facts, work, display)
+    conclude(plan, report, is_json=noted.json)

@@ -1,0 +1,91 @@
+"""A file that notes the messages of the current batch, so that a later run counts what may be on both sides.
+
+No broker acknowledges an acknowledgement: when a process is killed between the confirm of a message and its
+acknowledgement, the message is at its new place and in the queue. The next run over the queue finds the digests of
+that batch here, and counts the redelivered messages that are equal.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+
+from amqproxy.workbench.held_message import HeldMessage
+
+DIGEST = 16
+"""Bytes of a digest."""
+
+
+class QueueBusy(Exception):
+    """Another process of this machine works on the queue."""
+
+
+class BatchJournal:
+    """The journal of one queue, held by one process at a time."""
+
+    def __init__(self, directory: Path, broker: str, vhost: str, queue: str) -> None:
+        name = hashlib.sha256("\0".join((broker, vhost, queue)).encode("utf-8", "surrogateescape")).hexdigest()
+        self._path = directory / f"{name[:32]}.batch"
+        self._file = -1
+        self._suspects: Counter[bytes] = Counter()
+        self._seen: Counter[bytes] = Counter()
+
+    def __enter__(self) -> BatchJournal:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._file)
+            raise QueueBusy("another run works on this queue") from None
+        data = os.pread(self._file, os.fstat(self._file).st_size, 0)
+        self._suspects.update(data[at : at + DIGEST] for at in range(0, len(data) - DIGEST + 1, DIGEST))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        os.close(self._file)
+
+    @property
+    def suspects(self) -> int:
+        """Messages of an earlier run that may be on both sides, less those met again."""
+        return self._suspects.total()
+
+    def see(self, message: HeldMessage) -> None:
+        """Note that a message is in the queue, so that it stays a suspect if it stays there."""
+        if self._suspects and message.is_redelivered and self._suspects[message.digest] > 0:
+            self._seen[message.digest] += 1
+
+    def meet(self, message: HeldMessage) -> bool:
+        """Whether an earlier run may have dealt with the message that is done now; each one counts once."""
+        if not self._suspects or not message.is_redelivered:
+            return False
+        digest = message.digest
+        if self._suspects[digest] <= 0:
+            return False
+        self._suspects[digest] -= 1
+        self._seen[digest] -= 1
+        return True
+
+    def begin(self, messages: Iterable[HeldMessage]) -> None:
+        """Note the messages of a batch before they are sent, in place of the batch before it.
+
+        Call it only after an answer of the source that came behind the last acknowledgements. Suspects that were not
+        met stay.
+        """
+        digests = b"".join((self._suspects | Counter(message.digest for message in messages)).elements())
+        os.pwrite(self._file, digests, 0)
+        os.ftruncate(self._file, len(digests))
+
+    def clear(self, *, is_whole: bool) -> None:
+        """Forget the batch: the source has answered behind its acknowledgements.
+
+        If the pass has seen the whole queue, suspects that are not in it are forgotten, too.
+        """
+        if is_whole:
+            self._suspects &= self._seen
+        self.begin(())

@@ -1,0 +1,204 @@
+"""One pass through a queue: chooses messages, has them settled, and returns the others."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from amqproxy.moving.message_forwarder import MoveFailed
+from amqproxy.moving.unsettled_messages import MAX_MESSAGES
+from amqproxy.peer import SERVER
+from amqproxy.rules.context import Client, CommandContext
+from amqproxy.rules.matching.filters import Filter, FilterFailed
+from amqproxy.workbench.batch_journal import BatchJournal
+from amqproxy.workbench.disturbance import Disturbance
+from amqproxy.workbench.held_message import HeldMessage
+from amqproxy.workbench.queue_reader import QueueReader
+from amqproxy.workbench.run_report import RunReport
+
+BATCH = MAX_MESSAGES
+"""Messages that are read, settled and acknowledged together: the most that can be on both sides after a failure."""
+
+USUAL_WINDOW = 10_000
+"""Default maximum of messages that are held at a time."""
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """The messages that a run is for.
+
+    At most `limit` of those for which `where` holds, from `position` on. Messages that are not taken are held until the
+    end: with more than `window` of them, the run goes no deeper into the queue.
+    """
+
+    where: Filter | None = None
+    limit: int | None = None
+    position: int = 0
+    window: int = USUAL_WINDOW
+
+
+class Kept:
+    """The outcome of a message that stays in the queue as the action wants it."""
+
+
+KEPT = Kept()
+
+Outcome = str | Kept
+"""Outcome of a message: "" if it is done and can be acknowledged, or the reason why it is left."""
+
+
+class Action(Protocol):
+    """A way to settle the chosen messages."""
+
+    async def settle(self, messages: Sequence[HeldMessage]) -> Sequence[Outcome]:
+        """Settle a batch; return the outcome of each message when it is certain.
+
+        Raise `MoveFailed` or one of `LOST` if it is not, with `uncertain` messages.
+        """
+
+    @property
+    def uncertain(self) -> int:
+        """Messages of the current batch that were sent, without an outcome."""
+
+
+class QueuePass:
+    """A pass over `reader`'s queue; `rescue` publishes messages at its end. `stop` ends it after the current batch.
+
+    `report` is brought up to date before each call of `progress`.
+    """
+
+    def __init__(
+        self,
+        reader: QueueReader,
+        action: Action,
+        selection: Selection,
+        disturbance: Disturbance,
+        report: RunReport,
+        *,
+        client: Client,
+        rescue: Callable[[Sequence[HeldMessage]], Awaitable[Sequence[str]]],
+        journal: BatchJournal | None = None,
+        progress: Callable[[RunReport], None] = lambda report: None,
+        warn: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.is_stopping = False
+        self._reader = reader
+        self._action = action
+        self._selection = selection
+        self._disturbance = disturbance
+        self._report = report
+        self._client = client
+        self._rescue = rescue
+        self._journal = journal
+        self._progress = progress
+        self._warn = warn
+
+    def stop(self) -> None:
+        """End the pass after the current batch."""
+        self.is_stopping = True
+
+    async def run(self) -> None:
+        """Pass through the queue; raise `MoveFailed` or one of `LOST`, after which unsettled messages are in it."""
+        report, selection = self._report, self._selection
+        is_empty = False
+        while not (is_empty or self.is_stopping or self._is_enough):
+            room = selection.window - self._reader.held
+            if room <= 0:
+                report.is_window_full = report.looked_at < report.depth
+                break
+            messages = await self._reader.read(self._wanted(room))
+            is_empty = not messages
+            report.looked_at += len(messages)
+            chosen = self._chosen(messages)
+            report.chosen += len(chosen)
+            kept = await self._settle(chosen) if chosen else []
+            taken = {message.position for message in chosen} - {message.position for message in kept}
+            await self._save([message for message in messages if message.position not in taken])
+            self._progress(report)
+        report.is_interrupted = self.is_stopping and not (is_empty or self._is_enough)
+        await self._reader.give_back(by_closing=self._disturbance.by_closing)
+        await self._reader.depth()  # answered behind all acknowledgements
+        is_whole = report.looked_at >= report.depth or is_empty
+        if self._journal is not None:
+            self._journal.clear(is_whole=is_whole)
+        report.not_looked_at = 0 if is_empty else max(0, report.depth - report.looked_at)
+        self._progress(report)
+
+    @property
+    def _is_enough(self) -> bool:
+        report, limit = self._report, self._selection.limit
+        return report.looked_at >= report.depth or (limit is not None and report.chosen >= limit)
+
+    def _wanted(self, room: int) -> int:
+        """Return how many messages to read, no more than can be needed."""
+        report, selection = self._report, self._selection
+        wanted = min(BATCH, room, report.depth - report.looked_at)
+        if selection.limit is not None and selection.where is None:
+            before = max(0, selection.position - report.looked_at)
+            wanted = min(wanted, before + selection.limit - report.chosen)
+        return wanted
+
+    def _chosen(self, messages: Sequence[HeldMessage]) -> list[HeldMessage]:
+        selection = self._selection
+        most = len(messages) if selection.limit is None else selection.limit - self._report.chosen
+        chosen: list[HeldMessage] = []
+        for message in messages:
+            if self._journal is not None:
+                self._journal.see(message)
+            if len(chosen) < most and message.position >= selection.position and self._holds(message):
+                chosen.append(message)
+        return chosen
+
+    def _holds(self, message: HeldMessage) -> bool:
+        """Whether the filter chooses a message; one on which it fails stays, with a warning for the first."""
+        where = self._selection.where
+        if where is None:
+            return True
+        context = CommandContext(sender=SERVER, command=message.command, client=self._client)
+        try:
+            return where.condition.holds(context)
+        except FilterFailed as failure:
+            if not self._report.unreadable:
+                self._warn(f"the filter fails on message {message.position}, which stays (reported once): {failure}")
+            self._report.unreadable += 1
+            return False
+
+    async def _settle(self, chosen: list[HeldMessage]) -> list[HeldMessage]:
+        """Settle a batch; return the messages that stay."""
+        report = self._report
+        if self._journal is not None:
+            self._journal.begin(chosen)
+        try:
+            outcomes = await self._action.settle(chosen)
+        finally:
+            report.uncertain += self._action.uncertain
+        done = [message for message, outcome in zip(chosen, outcomes, strict=True) if outcome == ""]
+        await self._reader.acknowledge(done)
+        kept = []
+        for message, outcome in zip(chosen, outcomes, strict=True):
+            if outcome == "":
+                report.done += 1
+                report.possible_repeats += self._journal is not None and self._journal.meet(message)
+                continue
+            kept.append(message)
+            if isinstance(outcome, str):
+                report.leave(message.position, outcome, message.command.properties.message_id)
+            else:
+                report.done += 1
+        return kept
+
+    async def _save(self, kept: Sequence[HeldMessage]) -> None:
+        """Put copies of the messages that would die of their return at the queue's end, and remove them here."""
+        fatal = self._disturbance.fatal_count
+        if fatal is None or not (doomed := [message for message in kept if message.delivery_count >= fatal]):
+            return
+        outcomes = await self._rescue(doomed)
+        saved = [message for message, outcome in zip(doomed, outcomes, strict=True) if not outcome]
+        await self._reader.acknowledge(saved)
+        self._report.rescued += len(saved)
+        if reasons := [outcome for outcome in outcomes if outcome]:
+            raise MoveFailed(
+                f"{len(reasons)} messages at the delivery limit could not be put at the queue's end ({reasons[0]}): "
+                "the broker drops or dead-letters them now"
+            )

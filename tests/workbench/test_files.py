@@ -1,0 +1,106 @@
+"""Drains to files, and fills from them: what is in a file is complete, and on the disk before it leaves the queue."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pika
+import pytest
+
+from amqproxy.moving.message_forwarder import MoveFailed
+from amqproxy.rules.matching.filters import compiled
+from amqproxy.workbench.destination import ToExchange, ToQueue
+from amqproxy.workbench.drain import Drain
+from amqproxy.workbench.fill import Filling, messages_of_lines
+from amqproxy.workbench.message_capture import MessageCapture, messages_of_capture
+from amqproxy.workbench.message_line import line_of
+from amqproxy.workbench.queue_facts import Given
+from amqproxy.workbench.run_report import RunReport
+from tests.workbench.bench_queue import BenchAt
+
+
+def drained(bench: BenchAt, queue: str, path: Path, **selection: Any) -> RunReport:
+    if path.suffix == ".pcapng":
+        capture = MessageCapture(queue, "/")
+        action = Drain(path, capture.encode, begin=capture.begin())
+    else:
+        action = Drain(path, lambda message: line_of(message, queue).to_json() + b"\n")
+    try:
+        return bench.settled(queue, action, **selection)
+    finally:
+        action.close()
+
+
+def filled(bench: BenchAt, queue: str, path: Path, destination: Any = None, **selection: Any) -> RunReport:
+    messages = (messages_of_capture if path.suffix == ".pcapng" else messages_of_lines)(path)
+
+    async def work(at: Any, plan: Any, told: Any, report: RunReport) -> None:
+        await Filling().run(at, destination or ToQueue(queue), messages, plan, told, report)
+
+    return bench.run("fill", queue, work, Given(), **selection)
+
+
+@pytest.mark.parametrize("name", ["dead.jsonl", "dead.pcapng"])
+def test_what_was_drained_can_be_filled_in_again(bench: BenchAt, tmp_path: Path, name: str) -> None:
+    source, target = bench.declare(), bench.declare()
+    bodies = [b"%d" % number for number in range(300)] + [b"", b"\xff" * 300_000]
+    bench.publish(source, bodies, headers={"a": [1, {"b": True}]}, type="t")
+    path = tmp_path / name
+    assert drained(bench, source, path).done == len(bodies)
+    assert bench.depth(source) == 0
+    assert filled(bench, target, path).done == len(bodies)
+    found = bench.taken(target)
+    assert [body for _, _, body in found] == bodies
+    assert found[0][1] == pika.BasicProperties(headers={"a": [1, {"b": True}]}, type="t")
+    assert found[0][0].routing_key == source
+
+
+def test_what_is_not_chosen_stays(bench: BenchAt, tmp_path: Path) -> None:
+    source, target = bench.numbered(5), bench.declare()
+    path = tmp_path / "dead.jsonl"
+    assert drained(bench, source, path, where="headers.n > 2").done == 2
+    assert bench.bodies(source) == [b"0", b"1", b"2"]
+    assert filled(bench, target, path, where=compiled("headers.n > 3")).done == 1
+    assert filled(bench, target, path, position=1).done == 1
+    assert filled(bench, target, path, limit=1, is_dry_run=True).done == 1
+    assert bench.bodies(target) == [b"4", b"4"]
+
+
+def test_a_file_is_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "dead.jsonl"
+    path.write_text("mine")
+    for is_dry_run in (False, True):
+        with pytest.raises(MoveFailed, match="exists"):
+            Drain(path, lambda message: b"", is_dry_run=is_dry_run)
+    assert path.read_text() == "mine"
+
+
+def test_a_full_disk_leaves_all_in_the_queue(bench: BenchAt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = bench.numbered(3)
+    path = tmp_path / "dead.jsonl"
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    action = Drain(path, lambda message: line_of(message, source).to_json() + b"\n")
+    monkeypatch.setattr(os, "fsync", fail)
+    monkeypatch.setattr(bench, "state", None)
+    report = bench.settled(source, action)
+    action.close()
+    assert "No space left" in report.failure
+    assert path.read_bytes() == b""
+    assert bench.bodies(source) == [b"0", b"1", b"2"]
+
+
+def test_a_wrong_line_is_named(bench: BenchAt, tmp_path: Path) -> None:
+    path = tmp_path / "dead.jsonl"
+    path.write_text('{"body": "1"}\n{"body": 2}\n')
+    target = bench.declare()
+    assert f"{path}:2:" in filled(bench, target, path, ToExchange("", target)).failure
+
+
+def test_a_missing_file_is_named(bench: BenchAt, tmp_path: Path) -> None:
+    assert "No such file" in filled(bench, bench.declare(), tmp_path / "none").failure

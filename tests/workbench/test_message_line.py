@@ -1,0 +1,63 @@
+"""Messages as lines of JSON, and of lines again."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.methods import BasicGetOk
+from amqproxy.amqp091.properties import Properties
+from amqproxy.amqp091.wire import Field, Table
+from amqproxy.workbench.held_message import HeldMessage
+from amqproxy.workbench.message_line import LineError, line_of, read_line
+
+HEADERS = Table([Field("s", "s", 1), Field("t", "T", 5), Field("n", "F", Table({"x": None}))])
+
+
+def message(properties: Properties, body: bytes = b"") -> HeldMessage:
+    return HeldMessage(Command(1, BasicGetOk(1, exchange="x", routing_key="k"), properties, body), 7)
+
+
+@pytest.mark.parametrize("body", [b"", b"text", b"\xff\0"], ids=["empty", "text", "bytes"])
+def test_nothing_is_lost(body: bytes) -> None:
+    given = message(Properties(headers=HEADERS, type="t", timestamp=9), body)
+    found = read_line(line_of(given, "q").to_json())
+    assert (found.exchange, found.routing_key, found.body) == ("x", "k", body)
+    assert found.properties == given.properties
+    assert found.properties.headers is not None
+    assert found.properties.headers.octets == HEADERS.octets
+
+
+def test_what_is_changed_in_the_properties_counts() -> None:
+    line = msgspec.json.decode(line_of(message(Properties(headers=HEADERS, type="t")), "q").to_json())
+    line["properties"]["type"] = "u"
+    line["properties"]["headers"]["new"] = {"base64": "/w=="}
+    found = read_line(msgspec.json.encode(line)).properties
+    assert found.headers is not None
+    assert (found.type, found.headers["s"], found.headers["new"]) == ("u", 1, b"\xff")
+
+
+def test_a_line_may_be_written_by_hand() -> None:
+    found = read_line(b'{"routing_key": "k", "body": "b", "properties": {"headers": {"a": [1, "2"]}}}')
+    assert (found.exchange, found.routing_key, found.body) == ("", "k", b"b")
+    assert found.properties.headers == {"a": [1, "2"]}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"[]",
+        b'{"body": 5}',
+        b'{"body": {"base64": "?"}}',
+        b'{"properties": {"colour": 1}}',
+        b'{"properties": {"priority": "high"}}',
+        b'{"properties": {"headers": 5}}',
+        b'{"header": {"base64": "AA=="}}',
+        b'{"header": {}}',
+    ],
+)
+def test_a_wrong_line_is_refused(line: bytes) -> None:
+    with pytest.raises(LineError):
+        read_line(line)

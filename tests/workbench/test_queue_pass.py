@@ -1,0 +1,148 @@
+"""Passes over queues of the integrated broker: windows, limits, failures in the middle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from amqproxy.moving.message_forwarder import MoveFailed
+from amqproxy.workbench.batch_journal import BatchJournal, QueueBusy
+from amqproxy.workbench.destination import ToExchange, ToQueue
+from amqproxy.workbench.held_message import HeldMessage
+from amqproxy.workbench.queue_pass import KEPT, Outcome
+from tests.workbench.bench_queue import BenchAt
+
+Bodies = list[bytes]
+
+
+def numbers(*given: int) -> Bodies:
+    return [b"%d" % number for number in given]
+
+
+class Ends:
+    """An action that does what another one does, and then ends as a killed process would."""
+
+    uncertain = 0
+
+    def __init__(self, bench: BenchAt, target: str) -> None:
+        self.bench = bench
+        self.target = target
+
+    async def settle(self, messages: Sequence[HeldMessage]) -> Sequence[Outcome]:
+        self.bench.publish(self.target, [message.body for message in messages])
+        raise MoveFailed("killed")
+
+
+def test_a_window_bounds_how_deep_it_looks(bench: BenchAt) -> None:
+    source, target = bench.numbered(10), bench.declare()
+    report = bench.moved(source, ToQueue(target), where="headers.n >= 3", window=2)
+    assert (report.looked_at, report.done, report.is_window_full, report.not_looked_at) == (2, 0, True, 8)
+    report = bench.moved(source, ToQueue(target), where="headers.n >= 3", window=3)
+    assert (report.looked_at, report.done, report.is_window_full) == (3, 0, True)
+    report = bench.moved(source, ToQueue(target), where="headers.n >= 3", window=4)
+    assert (report.looked_at, report.done, report.is_window_full) == (10, 7, False)
+    assert bench.bodies(source) == numbers(0, 1, 2)
+    assert bench.bodies(target) == numbers(*range(3, 10))
+
+
+def test_a_limit_touches_no_more_than_it_needs(bench: BenchAt) -> None:
+    source, target = bench.numbered(5), bench.declare()
+    report = bench.moved(source, ToQueue(target), limit=2)
+    assert (report.looked_at, report.done, report.not_looked_at) == (2, 2, 3)
+    rest = bench.taken(source)
+    assert [body for _, _, body in rest] == numbers(2, 3, 4)
+    assert not any(method.redelivered for method, _, _ in rest)
+
+
+def test_a_limit_counts_chosen_messages(bench: BenchAt) -> None:
+    source, target = bench.numbered(10), bench.declare()
+    assert bench.moved(source, ToQueue(target), where="headers.n > 4", limit=2).done == 2
+    assert bench.bodies(target) == numbers(5, 6)
+    assert bench.bodies(source) == numbers(0, 1, 2, 3, 4, 7, 8, 9)
+
+
+def test_a_dry_run_leaves_all(bench: BenchAt) -> None:
+    source = bench.numbered(5)
+    report = bench.moved(source, ToExchange("", "somewhere"), is_dry_run=True, where="headers.n < 2")
+    assert (report.chosen, report.done, report.places) == (2, 2, {"exchange '', routing key 'somewhere'": 2})
+    assert bench.bodies(source) == numbers(*range(5))
+
+
+def test_a_dry_run_names_a_target_that_does_not_exist(bench: BenchAt) -> None:
+    source = bench.numbered(1)
+    assert "404" in bench.moved(source, ToQueue("none"), is_dry_run=True).failure
+    assert "404" in bench.moved(source, ToExchange("none"), is_dry_run=True).failure
+    assert bench.bodies(source) == numbers(0)
+
+
+def test_messages_on_which_the_filter_fails_stay(bench: BenchAt) -> None:
+    source, target = bench.declare(), bench.declare()
+    bench.publish(source, [b"1"], headers={"n": "text"})
+    bench.publish(source, [b"2"], headers={"n": 5})
+    report = bench.moved(source, ToQueue(target), where="headers.n > 4")
+    assert (report.done, report.unreadable, report.is_complete) == (1, 1, False)
+    assert "message 0" in bench.warnings[0]
+    assert bench.bodies(source) == [b"1"]
+
+
+def test_the_next_run_counts_what_a_killed_one_left_on_both_sides(bench: BenchAt) -> None:
+    source, target = bench.numbered(600), bench.declare()
+    assert bench.settled(source, Ends(bench, target), limit=300).failure == "killed"
+    assert bench.depth(source) == 600
+    report = bench.moved(source, ToQueue(target))
+    assert (report.done, report.possible_repeats) == (600, 256)
+    assert "256 of its messages" in bench.warnings[0]
+    assert len(bench.taken(target)) == 856
+    bench.publish(source, numbers(0))
+    assert bench.moved(source, ToQueue(target)).possible_repeats == 0
+
+
+def test_dead_letters_of_a_quorum_queue_are_known_again(bench: BenchAt) -> None:
+    """Its counts change with each return."""
+    source, target = bench.numbered(3, x_queue_type="quorum"), bench.declare()
+    bench.peeked(source)
+    bench.settled(source, Ends(bench, target))
+    bench.peeked(source)
+    assert bench.moved(source, ToQueue(target), where="headers.n > 0").possible_repeats == 2
+    assert bench.moved(source, ToQueue(target)).possible_repeats == 1
+
+
+def test_two_runs_over_one_queue_are_refused(bench: BenchAt) -> None:
+    source = bench.numbered(1)
+    assert bench.state is not None
+    with (
+        BatchJournal(bench.state / "batches", f"127.0.0.1:{bench.port}", "/", source),
+        pytest.raises(QueueBusy),
+    ):
+        bench.moved(source, ToExchange("", "x"))
+    assert bench.depth(source) == 1
+
+
+def test_a_stop_ends_it_after_a_batch(bench: BenchAt) -> None:
+    source, target = bench.numbered(600), bench.declare()
+
+    class Stops:
+        uncertain = 0
+
+        async def settle(self, messages: Sequence[HeldMessage]) -> Sequence[Outcome]:
+            running[0].stop()
+            return [KEPT] * len(messages)
+
+    running: list[BenchAt] = []
+    report = bench.settled(source, Stops(), begun=running.append)
+    assert (report.looked_at, report.is_interrupted) == (256, True)
+    assert len(bench.bodies(source)) == 600
+    assert bench.depth(target) == 0
+
+
+def test_an_audit_says_who_did_what(bench: BenchAt, tmp_path: Path) -> None:
+    import msgspec
+
+    source = bench.numbered(1)
+    bench.moved(source, ToExchange("", source), limit=1)
+    assert bench.state is not None
+    begun, ended = map(msgspec.json.decode, (bench.state / "audit.jsonl").read_bytes().splitlines())
+    assert (begun["event"], begun["queue"], begun["command"], begun["run"]) == ("begun", source, "move", ended["run"])
+    assert (ended["event"], ended["done"]) == ("ended", 1)
