@@ -176,6 +176,10 @@ qpid-suites: $(VENV)/.test compile ## Apache's tests of AMQP 0-10 brokers, at Br
 	@tests/install_system.sh openjdk-17-jdk-headless
 	$(BIN)/python -m pytest -m suites tests/qpid $(PYTEST)
 
+management-suites: $(VENV)/.test compile ## tests of RabbitMQ's clients of the management API, at RabbitMQ 4.3 and at ours, as root
+	@tests/install_system.sh cargo golang-go
+	$(BIN)/python -m pytest -m suites tests/management $(PYTEST)
+
 # A pump's memory after two hours, and whether a descriptor, a count or a byte was lost meanwhile.
 soak-pump: $(VENV)/.test compile ## random traffic and hand-overs through a proxy with pumps, for MINUTES=120
 	$(BIN)/python -m tests.pump.soak --minutes $(or $(MINUTES),120)
@@ -240,4 +244,4 @@ $(PAGE): $(PAGE_SOURCES) | $(DEMO)
 tests/node/node_modules/.package-lock.json: tests/node/package-lock.json | $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/node --no-audit --no-fund || test "$$CI" != true
 
-.PHONY: help demo pipeline-demo check test test-compiled test-plain test-rabbitmq4 lint compile compile-ahead bench pictures fuzz soak fleet storm pool workbench soak-pump kills newest-rabbitmq qpid-suites hand-overs tsan clean system docs deb chart-apply chroot release-dry-run audit
+.PHONY: help demo pipeline-demo check test test-compiled test-plain test-rabbitmq4 lint compile compile-ahead bench pictures fuzz soak fleet storm pool workbench soak-pump kills newest-rabbitmq qpid-suites management-suites hand-overs tsan clean system docs deb chart-apply chroot release-dry-run audit

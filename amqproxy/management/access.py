@@ -48,6 +48,7 @@ class Access(Enum):
     """Who may use a path; each of these includes a login with a tag of management."""
 
     ANYONE = "anyone, without a login"
+    FORM = "anyone, with the login in the body"
     MANAGEMENT = "users with a tag of management"
     VHOST = "users with permissions in the virtual host, and administrators"
     VHOST_OR_MONITOR = "users with permissions in the virtual host, and monitoring"

@@ -24,7 +24,7 @@ from amqproxy.management.broker_source import BrokerFacts, BrokerSource
 from amqproxy.management.call import Call, Done
 from amqproxy.management.failure import Challenge, Failure, WrongPassword, not_found, refusal
 from amqproxy.management.listing import Rows, list_query, listed, name_matcher, selected
-from amqproxy.management.login import Logins
+from amqproxy.management.login import Logins, form_credentials
 from amqproxy.management.route import Found, Routes
 from amqproxy.management.routes import ROUTES
 from amqproxy.management.settings import Settings
@@ -96,17 +96,24 @@ class ManagementApp:
             return
         if method != "GET" and (has_other_origin(headers) or is_of_other_site(headers)):
             raise Failure(403, "forbidden", "this was asked by a page of another site")
-        user = await self._user(scope, headers, found, method, facts)
+        body = b""
+        if found.route.access is Access.FORM:
+            body = await read_body(receive)
+            user = await self._user_of_form(scope, headers, body, facts)
+        else:
+            user = await self._user(scope, headers, found, method, facts)
+            body = b"" if method == "GET" else await read_body(receive)
         call = Call(
             found.values,
             dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
-            b"" if method == "GET" else await read_body(receive),
+            body,
             (headers.get("x-reason") or "Closed via management plugin")[:MAX_REASON],
             user,
             self._broker,
             facts,
             self._settings,
             self._sampler.history,
+            self._logins.attempts,
         )
         answer = await found.route.methods[method](call)
         if isinstance(answer, Rows):
@@ -124,9 +131,7 @@ class ManagementApp:
         access, vhost = found.route.access_of(method), found.values.get("vhost")
         if access is Access.ANYONE:
             return NOBODY
-        address = scope["client"][0] if scope.get("client") else ""
-        # A page under another name of this machine may guess guest's password.
-        is_local = is_loopback(address) and is_own(headers.get("host", ""), self._names)
+        address, is_local = self._origin(scope, headers)
         authorization = headers.get("authorization", "")
         login = await self._logins.log_in(authorization, address, vhost, is_local=is_local, is_4=facts.is_4)
         # As in RabbitMQ: the user's tags first, then whether the virtual host exists, then permissions in it.
@@ -135,6 +140,22 @@ class ManagementApp:
         if not login.has_vhost and not found.route.makes_vhost(method):
             raise Failure(404, "not_found", "vhost_not_found") if method in ("PUT", "POST") else not_found()
         return login.user
+
+    async def _user_of_form(self, scope: Scope, headers: Headers, body: bytes, facts: BrokerFacts) -> User:
+        """Return the user that a form in the body names with its password, and that may use the API."""
+        credentials = form_credentials(body)
+        if credentials is None:
+            raise WrongPassword(is_4=facts.is_4)
+        address, is_local = self._origin(scope, headers)
+        login = await self._logins.checked(*credentials, address, is_local=is_local, is_4=facts.is_4)
+        check_access(Access.MANAGEMENT, login.user, {}, hides_vhosts=facts.is_4)
+        return login.user
+
+    def _origin(self, scope: Scope, headers: Headers) -> tuple[str, bool]:
+        """Return the address that a request comes from, and whether guest may log in from there."""
+        address = scope["client"][0] if scope.get("client") else ""
+        # A page under another name of this machine may guess guest's password.
+        return address, is_loopback(address) and is_own(headers.get("host", ""), self._names)
 
 
 class _Response:

@@ -10,6 +10,7 @@ import msgspec
 from amqproxy.management.access import User
 from amqproxy.management.broker_source import BrokerFacts, BrokerSource
 from amqproxy.management.failure import bad_request, not_found
+from amqproxy.management.login import LoginAttempts
 from amqproxy.management.settings import Settings
 from amqproxy.management.statistics.figures import Figures
 from amqproxy.management.statistics.history import History
@@ -51,6 +52,7 @@ class Call(NamedTuple):
     facts: BrokerFacts
     settings: Settings
     history: History
+    attempts: LoginAttempts
 
     @property
     def figures(self) -> Figures:

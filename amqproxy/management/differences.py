@@ -80,9 +80,14 @@ OWN_VALUES: Mapping[str, str] = {
     "doc_url": "empty",
     "nodes.applications": "none",
     "nodes.config_files": "none",
+    "nodes.enabled_plugins": "`rabbitmq_management`",
     "nodes.log_files": "none",
     "nodes.db_dir": "the directory of `--data`",
     "socket_opts": "none",
+    "feature-flags.callbacks": "none",
+    "nodes.memory": "all of it is `other_proc`: parts are not measured",
+    "shovels.state": "always `terminated`: shovels are kept, and do not run",
+    "federation-links.status": "always `error`: upstreams are kept, and this broker does not federate",
 }
 """Keys whose values are this broker's own."""
 

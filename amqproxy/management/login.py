@@ -5,12 +5,16 @@ from __future__ import annotations
 import binascii
 from base64 import b64decode
 from typing import NamedTuple
+from urllib.parse import parse_qs
 
 from amqproxy.control import RequestError
 from amqproxy.management.access import User
 from amqproxy.management.broker_source import BrokerSource
 from amqproxy.management.failure import Challenge, Failure, WrongPassword
 from amqproxy.web.wrong_passwords import TooManyFailures, WrongPasswords
+
+MOST_FIELDS = 10
+"""Maximum number of fields of a form."""
 
 
 class Login(NamedTuple):
@@ -20,19 +24,36 @@ class Login(NamedTuple):
     has_vhost: bool
 
 
+class LoginAttempts:
+    """Counts of the logins at this API."""
+
+    def __init__(self) -> None:
+        self.succeeded = self.failed = 0
+
+    def reset(self) -> None:
+        """Count from 0 again."""
+        self.succeeded = self.failed = 0
+
+
 class Logins:
     """Logins to one broker. A wrong password is answered late, so that guessing is slow; a right one is not."""
 
     def __init__(self, broker: BrokerSource) -> None:
         self._broker = broker
         self._wrong_passwords = WrongPasswords()
+        self.attempts = LoginAttempts()
 
     async def log_in(self, authorization: str, address: str, vhost: str | None, *, is_local: bool, is_4: bool) -> Login:
         """Return the login of a request; `Challenge` without one, `Failure` for a wrong password."""
         credentials = _credentials(authorization)
         if credentials is None:
             raise Challenge
-        user, password = credentials
+        return await self.checked(*credentials, address, vhost, is_local=is_local, is_4=is_4)
+
+    async def checked(
+        self, user: str, password: str, address: str, vhost: str | None = None, *, is_local: bool, is_4: bool
+    ) -> Login:
+        """Return the login of a user with a password; `Failure` for a wrong one."""
 
         async def check() -> Login | None:
             try:
@@ -50,7 +71,9 @@ class Logins:
         except TooManyFailures as error:
             raise Failure(429, "too_many_requests", str(error)) from None
         if login is None:
+            self.attempts.failed += 1
             raise WrongPassword(is_4=is_4)
+        self.attempts.succeeded += 1
         return login
 
 
@@ -64,3 +87,13 @@ def _credentials(authorization: str) -> tuple[str, str] | None:
     except (binascii.Error, UnicodeDecodeError):
         return None
     return (user, password) if colon else None
+
+
+def form_credentials(body: bytes) -> tuple[str, str] | None:
+    """Return user and password of a submitted form; None if one of them is missing."""
+    try:
+        fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        return None
+    users, passwords = fields.get("username"), fields.get("password")
+    return (users[0], passwords[0]) if users and passwords else None

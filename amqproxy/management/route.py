@@ -27,6 +27,8 @@ class Route(NamedTuple):
 
     def makes_vhost(self, method: str) -> bool:
         """Whether the method needs no existing virtual host: it creates one, or refuses in its own way."""
+        if method == "POST":
+            return self.path in ("vhosts/{vhost}/deletion/protection", "vhosts/{vhost}/start/{node}")
         return method == "PUT" and self.path in ("vhosts/{vhost}", "permissions/{vhost}/{user}")
 
     def access_of(self, method: str) -> Access:

@@ -268,4 +268,106 @@ DELETIONS = [
     Change("DELETE", "connections/username/guest", user="mary"),
 ]
 
-CHANGES = [*VHOSTS, *USERS, *QUEUES, *MESSAGES, *DELETIONS]
+UPSTREAM = "parameters/federation-upstream/%2F/u"
+SHOVEL = "parameters/shovel/%2F/s"
+SHOVELLED = {"src-uri": "amqp://localhost:1", "src-queue": "a", "dest-uri": "amqp://localhost:1", "dest-queue": "b"}
+
+PARAMETERS = [
+    *(
+        Change("PUT", UPSTREAM, {"value": {"uri": "amqp://localhost", **each}})
+        for each in (
+            {},
+            {"uri": ["amqp://localhost", "amqps://other"], "expires": 100, "max-hops": 1, "ack-mode": "on-confirm"},
+            {"uri": "nope"},
+            {"uri": ["http://x"]},
+            {"uri": 7},
+            {"expires": "a", "trust-user-id": 7, "queue": 7},
+            {"ack-mode": "a", "exchange": 1},
+            {"ack-mode": 7, "resource-cleanup-mode": "x", "channel-use-mode": "x"},
+            {"what": "a", "that": [1, True, None]},
+        )
+    ),
+    Change("PUT", UPSTREAM, {"value": {}}),
+    Change("PUT", UPSTREAM, {"value": [1]}),
+    Change("PUT", UPSTREAM, {"other": {}}),
+    Change("GET", UPSTREAM),
+    Change("PUT", "parameters/federation-upstream-set/%2F/set", {"value": [{"upstream": "u"}]}),
+    Change("PUT", "parameters/federation-upstream-set/%2F/set", {"value": [{"upstrea": "u"}]}),
+    Change("PUT", "parameters/federation-upstream-set/%2F/set", {"value": []}),
+    Change("PUT", "parameters/nope/%2F/x", {"value": {}}),
+    Change("PUT", "parameters/policy/%2F/x", {"value": {}}),
+    Change("PUT", "parameters/operator_policy/%2F/x", {"value": {"pattern": "x", "definition": {"max-length": 3}}}),
+    Change("PUT", "parameters/vhost-limits/new/limits", {"value": {"max-queues": 300}}),
+    Change("PUT", "parameters/vhost-limits/new/limits", {"value": {"max-x": 300}}),
+    Change("GET", "vhost-limits/new"),
+    Change("DELETE", "parameters/vhost-limits/new/limits"),
+    Change("DELETE", "parameters/vhost-limits/new/limits"),
+    *(
+        Change("PUT", SHOVEL, {"value": each})
+        for each in (
+            {},
+            {"src-uri": "amqp://", "src-queue": "q"},
+            {**SHOVELLED, "src-exchange": "x"},
+            {**SHOVELLED, "dest-exchange": "x"},
+            {**SHOVELLED, "src-uri": "nope"},
+            {**SHOVELLED, "ack-mode": "nope", "src-delete-after": "nope", "what": 3},
+            {**SHOVELLED, "src-delete-after": -3},
+            {**SHOVELLED, "src-uri": 7, "dest-uri": 7},
+            {"src-protocol": "amqp10", "dest-protocol": "amqp10"},
+            SHOVELLED,
+            {**SHOVELLED, "ack-mode": "on-publish", "src-delete-after": "queue-length", "reconnect-delay": 3},
+        )
+    ),
+    Change("GET", SHOVEL),
+    Change("PUT", SHOVEL, {"value": SHOVELLED}, "mona"),
+    Change("PUT", SHOVEL, {"value": SHOVELLED}, "mary"),
+    Change("PUT", "parameters/shovel/nope/s", {"value": SHOVELLED}),
+    Change("GET", "shovels/vhost/%2F/s"),
+    Change("GET", "shovels/vhost/%2F/s", user="paul"),
+    Change("DELETE", "shovels/vhost/%2F/s/restart", user="mary"),
+    Change("DELETE", "shovels/vhost/%2F/s/restart"),
+    Change("DELETE", "shovels/vhost/%2F/nope/restart"),
+    Change("DELETE", "shovels/vhost/%2F/s", user="mona"),
+    Change("GET", "definitions/%2F"),
+    Change("DELETE", "shovels/vhost/%2F/s"),
+    Change("DELETE", "shovels/vhost/%2F/s"),
+    Change("GET", "federation-links/%2F"),
+    Change("DELETE", "federation-links/vhost/%2F/nope/nope/restart"),
+    Change("DELETE", UPSTREAM, user="mary"),
+    Change("DELETE", UPSTREAM, user="paul"),
+    Change("DELETE", UPSTREAM),
+    Change("DELETE", "parameters/federation-upstream-set/%2F/set"),
+    Change("DELETE", "parameters/nope/%2F/nope"),
+]
+
+MAINTENANCE = [
+    Change("POST", "vhosts/new/deletion/protection"),
+    Change("GET", "vhosts/new"),
+    Change("DELETE", "vhosts/new/deletion/protection", user="mona"),
+    Change("DELETE", "vhosts/new/deletion/protection"),
+    Change("GET", "vhosts/new"),
+    Change("POST", "vhosts/nope/deletion/protection"),
+    Change("DELETE", "vhosts/nope/deletion/protection"),
+    Change("POST", "vhosts/%2F/start/nope"),
+    Change("GET", "vhosts/%2F/start/nope"),
+    Change("PUT", "feature-flags/nope/enable", {"name": "nope"}),
+    Change("PUT", "feature-flags/virtual_host_metadata/enable", {"name": "virtual_host_metadata"}),
+    Change("PUT", "feature-flags/virtual_host_metadata/enable", {"name": "virtual_host_metadata"}, "mona"),
+    Change("GET", "feature-flags/nope/enable"),
+    Change("POST", "queues/%2F/limited/actions", {"action": "sync"}),
+    Change("POST", "queues/%2F/limited/actions", {"action": "nope"}),
+    Change("POST", "queues/%2F/limited/actions", {}),
+    Change("POST", "queues/%2F/nope/actions", {"action": "sync"}),
+    Change("POST", "queues/%2F/limited/actions", {"action": "sync"}, "mary"),
+    Change("POST", "rebalance/queues", {}),
+    Change("POST", "rebalance/queues", {}, "mona"),
+    Change("GET", "rebalance/queues"),
+    Change("DELETE", "reset", user="mona"),
+    Change("DELETE", "auth/attempts/nope"),
+    Change("DELETE", "auth/attempts/nope", user="mona"),
+    Change("DELETE", "auth/attempts/nope", user="mary"),
+    Change("POST", "login", {"username": "guest", "password": "guest"}),
+    Change("GET", "login"),
+]
+
+CHANGES = [*VHOSTS, *USERS, *QUEUES, *MESSAGES, *PARAMETERS, *MAINTENANCE, *DELETIONS]

@@ -32,6 +32,8 @@ VOLATILE = frozenset(
             "sockets_total",
             "sockets_used",
         ),
+        *("Commit Index", "Last Applied", "Last Log Index", "Last Written", "Machine Version", "Snapshot Index"),
+        *("Term", "shovels.state", "shovels.reason", "shovels.timestamp"),
     }
 )
 """Keys whose values differ between two brokers, or two moments."""
@@ -40,6 +42,8 @@ OF_THE_INSTALLATION = frozenset(
     {
         *("RABBIT-CR-DEMO", "amq.rabbitmq.log", "cluster_tags", "clustering", "internal_cluster_id"),
         "management_metrics_collection",
+        "x-federation-upstream",
+        "stream",
     }
 )
 """Names of entries of lists that only RabbitMQ has: its cluster's listener, a demonstration, and the like."""
@@ -79,7 +83,7 @@ def _is_among(key: str, resource: str, listed: Any) -> bool:
 
 def _of_values(theirs: Any, ours: Any, place: str, resource: str) -> Iterator[str]:
     key = re.sub(r"\[\d+\]", "", place.rpartition(".")[2])
-    if _is_among(key, resource, OWN_VALUES) or key in VOLATILE:
+    if _is_among(key, resource, OWN_VALUES) or _is_among(key, resource, VOLATILE):
         if type(theirs) is not type(ours) and not (_is_number(theirs) and _is_number(ours)):
             yield f"{place}: {theirs!r} and {ours!r}"
     elif isinstance(theirs, dict) and isinstance(ours, dict):
@@ -87,7 +91,8 @@ def _of_values(theirs: Any, ours: Any, place: str, resource: str) -> Iterator[st
             if not (_is_among(name, resource, ABSENT_KEYS) or name.endswith("_details")):
                 yield f"{place}.{name} is absent: {theirs[name]!r}"
         for name in sorted(ours.keys() - theirs.keys()):
-            yield f"{place}.{name} is ours alone: {ours[name]!r}"
+            if not _is_among(name, resource, VOLATILE):
+                yield f"{place}.{name} is ours alone: {ours[name]!r}"
         for name in sorted(theirs.keys() & ours.keys()):
             yield from _of_values(theirs[name], ours[name], f"{place}.{name}", resource)
     elif isinstance(theirs, list) and isinstance(ours, list):

@@ -15,6 +15,7 @@ PAGE = Path(__file__).parents[2] / "docs/management.md"
 
 WHO = {
     Access.ANYONE: "anyone, without a login",
+    Access.FORM: "anyone, with the login in a form",
     Access.MANAGEMENT: "every tag",
     Access.VHOST: "permissions in the virtual host, or administrator",
     Access.VHOST_OR_MONITOR: "permissions in the virtual host, or monitoring",
@@ -37,7 +38,7 @@ def paths() -> Iterator[str]:
 
 def _who(route: Route) -> str:
     who = WHO[route.access]
-    return who if route.writes in (None, route.access) or not route.writes else f"{who}; to change: {WHO[route.writes]}"
+    return who if route.writes is None or route.writes is route.access else f"{who}; to change: {WHO[route.writes]}"
 
 
 def _versions(route: Route) -> str:

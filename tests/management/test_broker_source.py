@@ -10,13 +10,10 @@ import pytest
 
 from amqproxy.control.proxy_requests import MAX_REQUESTS
 from amqproxy.control.request_error import RequestError
-from amqproxy.management.access import User
 from amqproxy.management.broker_source import BrokerFacts, BrokerSource
-from amqproxy.management.call import Call
 from amqproxy.management.failure import Failure, refusal
 from amqproxy.management.resources.channels import channel
-from amqproxy.management.settings import Settings
-from amqproxy.management.statistics.history import History
+from tests.management.administrator_call import call
 from tests.management.fake_broker import FakeBroker, objects
 
 DEADLINE = 30.0
@@ -35,14 +32,6 @@ CHANNEL = {
     "unconfirmed": 0,
     "counts": (0,) * 12,
 }
-
-
-def call(broker: BrokerSource, **values: str) -> Call:
-    user = User("guest", ("administrator",), frozenset({"/"}))
-    facts = BrokerFacts({"version": "4.3.0", "node": "rabbit@node", "frame_max": 1000})
-    return Call(
-        values, {}, b"", "", user, broker, facts, Settings(control=Path("unused"), host="127.0.0.1", port=0), History()
-    )
 
 
 def test_more_requests_than_turns_for_one_channel_are_all_answered(tmp_path: Path) -> None:

@@ -137,7 +137,8 @@ def _load_topic_permission(broker: Broker, entry: Entry, now: float) -> None:
     _user(broker, entry).permit_topic(vhost.name, entry["exchange"], permission)
 
 
-def _load_parameter(broker: Broker, entry: Entry, now: float) -> None:
+def load_parameter(broker: Broker, entry: Entry, now: float) -> None:
+    """Set a parameter of a virtual host; raise `ValueError` for limits or an operator policy that are not valid."""
     vhost, value = _vhost(broker, entry), entry["value"]
     if entry["component"] == "vhost-limits":
         vhost.set_limits(_known(value, VHOST_LIMITS))
@@ -257,7 +258,7 @@ _SECTIONS: dict[str, Callable[[Broker, Entry, float], None]] = {
     "vhosts": _load_vhost,
     "permissions": _load_permission,
     "topic_permissions": _load_topic_permission,
-    "parameters": _load_parameter,
+    "parameters": load_parameter,
     "global_parameters": _load_global_parameter,
     "policies": _load_policy,
     "queues": _load_queue,

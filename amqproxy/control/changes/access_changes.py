@@ -30,12 +30,17 @@ class PutVhost(Change, frozen=True, tag="put-vhost"):
     tags: tuple[str, ...] | None = None
     tracing: bool | None = None
     default_queue_type: str | None = None
+    is_protected: bool | None = None
+    """Whether the virtual host may not be deleted, which the management API observes."""
 
     def apply(self, actor: Actor) -> Answer:
         is_new = self.name not in actor.broker.vhosts
         vhost = actor.broker.add_vhost(self.name)
         if self.default_queue_type is not None:
             vhost.metadata["default_queue_type"] = self.default_queue_type
+            vhost.describe(vhost.description, vhost.tags)
+        if self.is_protected is not None:
+            vhost.metadata["protected_from_deletion"] = self.is_protected
             vhost.describe(vhost.description, vhost.tags)
         if self.description is not None or self.tags is not None or is_new:
             vhost.describe(self.description or "", self.tags or ())

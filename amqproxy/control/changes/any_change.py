@@ -21,8 +21,10 @@ from amqproxy.control.changes.definition_changes import ImportDefinitions
 from amqproxy.control.changes.message_changes import Get, Publish
 from amqproxy.control.changes.policy_changes import (
     DeleteGlobalParameter,
+    DeleteParameter,
     DeletePolicy,
     PutGlobalParameter,
+    PutParameter,
     PutPolicy,
 )
 from amqproxy.control.changes.topology_changes import (
@@ -56,6 +58,8 @@ AnyChange = (
     | Unbind
     | PutPolicy
     | DeletePolicy
+    | PutParameter
+    | DeleteParameter
     | PutGlobalParameter
     | DeleteGlobalParameter
     | Publish

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from amqproxy.broker.definitions.definitions_json import load_parameter, parameters_of
 from amqproxy.broker.queues.policies import make_policy
+from amqproxy.broker.vhost import VirtualHost
 from amqproxy.control.changes.access_changes import Answer, Change
 from amqproxy.control.changes.actor import Actor
 
@@ -40,6 +44,51 @@ class DeletePolicy(Change, frozen=True, tag="delete-policy"):
 
     def apply(self, actor: Actor) -> Answer:
         return {"found": actor.vhost(self.vhost).clear_policy(self.name, actor.now, is_operator=self.is_operator)}
+
+
+class PutParameter(Change, frozen=True, tag="put-parameter"):
+    """Set a parameter of a virtual host: limits, an operator policy, or one that the broker only keeps."""
+
+    vhost: str
+    component: str
+    name: str
+    value: Any
+
+    def apply(self, actor: Actor) -> Answer:
+        vhost = actor.vhost(self.vhost)
+        actor.check_size("value", self.value)
+        if self.component == "operator_policy":
+            given = {key.replace("-", "_"): value for key, value in dict(self.value).items()}
+            named = {"vhost": self.vhost, "name": self.name, "is_operator": True}
+            return msgspec.convert(given | named, PutPolicy).apply(actor)
+        is_new = not _has_parameter(actor, vhost, self.component, self.name)
+        entry = {"vhost": self.vhost, "component": self.component, "name": self.name, "value": self.value}
+        load_parameter(actor.broker, entry, actor.now)
+        return {"new": is_new}
+
+
+class DeleteParameter(Change, frozen=True, tag="delete-parameter"):
+    """Remove a parameter of a virtual host."""
+
+    vhost: str
+    component: str
+    name: str
+
+    def apply(self, actor: Actor) -> Answer:
+        vhost = actor.vhost(self.vhost)
+        is_there = _has_parameter(actor, vhost, self.component, self.name)
+        if self.component == "vhost-limits" and is_there:
+            vhost.set_limits({})
+        elif self.component == "operator_policy":
+            vhost.clear_policy(self.name, actor.now, is_operator=True)
+        else:
+            actor.broker.clear_parameter(self.vhost, self.component, self.name)
+        return {"found": is_there}
+
+
+def _has_parameter(actor: Actor, vhost: VirtualHost, component: str, name: str) -> bool:
+    key = {"vhost": vhost.name, "component": component, "name": name}
+    return any({**each, **key} == each for each in (*actor.broker.parameters, *parameters_of(vhost)))
 
 
 class PutGlobalParameter(Change, frozen=True, tag="put-global-parameter"):

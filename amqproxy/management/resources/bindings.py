@@ -21,9 +21,12 @@ async def bindings(call: Call) -> Rows:
     return Rows(_rows(call, "bindings"), ORDER)
 
 
-async def of_queue(call: Call) -> Rows:
-    """Return the bindings to a queue."""
-    await call.one("queues", call.values["name"], call.values["vhost"])
+async def of_queue(call: Call) -> Rows | list[Entry]:
+    """Return the bindings to a queue; as in RabbitMQ, that of the default exchange even if it does not exist."""
+    vhost, name = call.values["vhost"], call.values["name"]
+    if await call.broker.object("queues", vhost, name) is None:
+        keys = {"routing_key": name, "arguments": {}, "properties_key": name}
+        return [{"source": "", "vhost": vhost, "destination": name, "destination_type": "queue", **keys}]
     return Rows(_rows(call, "queue-bindings", call.values["name"]), ORDER)
 
 

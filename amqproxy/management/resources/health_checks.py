@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from amqproxy.management.call import Call, Entry
-from amqproxy.management.failure import Failure, bad_request
+from amqproxy.management.failure import Failure, bad_request, not_found
 from amqproxy.management.resources.overview import listeners
 
 OK: Entry = {"status": "ok"}
@@ -35,6 +35,13 @@ def failed(reason: str, **keys: Any) -> Failure:
 
 async def passes(call: Call) -> Entry:
     """Pass: the broker has answered, and the check concerns what a broker of one node always has."""
+    return OK
+
+
+async def of_node(call: Call) -> Entry:
+    """Pass for the only node."""
+    if call.values["node"] != call.facts.node:
+        raise not_found()
     return OK
 
 

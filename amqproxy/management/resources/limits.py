@@ -42,7 +42,7 @@ async def user_limits(call: Call) -> Rows:
 async def put_vhost_limit(call: Call) -> Done:
     """Set a limit of a virtual host."""
     value = call.required("value")["value"]
-    fault = _fault(call.values["name"], value, VHOST_LIMITS, "limits")
+    fault = limit_fault(call.values["name"], value)
     if fault is not None:
         raise bad_request(f"Validation failed\n\n{fault}\n")
     await call.change("put-vhost-limit", vhost=call.values["vhost"], name=call.values["name"], value=value)
@@ -57,7 +57,7 @@ async def delete_vhost_limit(call: Call) -> Done:
 async def put_user_limit(call: Call) -> Done:
     """Set a limit of a user."""
     user, value = call.values["user"], call.required("value")["value"]
-    fault = _fault(call.values["name"], value, USER_LIMITS, "user-limits")
+    fault = limit_fault(call.values["name"], value, USER_LIMITS, "user-limits")
     if fault is not None:
         raise bad_request(fault)
     try:
@@ -73,7 +73,7 @@ async def delete_user_limit(call: Call) -> Done:
     return Done()
 
 
-def _fault(name: str, value: Any, known: tuple[str, ...], noun: str) -> str | None:
+def limit_fault(name: str, value: Any, known: tuple[str, ...] = VHOST_LIMITS, noun: str = "limits") -> str | None:
     """Return RabbitMQ's text about a limit that is not valid."""
     shown = f'<<"{value}">>' if isinstance(value, str) else value
     if name not in known:

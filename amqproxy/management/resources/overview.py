@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import ssl
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -106,6 +108,12 @@ async def cluster_name(call: Call) -> str:
         if each["name"] == "cluster_name" and isinstance(each["value"], str):
             return each["value"]
     return call.facts.node
+
+
+def cluster_id(facts: BrokerFacts) -> str:
+    """Return the identity of the cluster: the same after each start of a node with its data."""
+    place = f"{facts.node} {facts['directory'] or ''}"
+    return f"rabbitmq-cluster-id-{urlsafe_b64encode(hashlib.sha256(place.encode()).digest()[:16]).decode().rstrip('=')}"
 
 
 async def show_cluster_name(call: Call) -> Entry:

@@ -82,6 +82,21 @@ async def delete_vhost(call: Call) -> Done:
     return deleted(await call.change("delete-vhost", name=call.values["vhost"]))
 
 
+async def protect(call: Call) -> Done:
+    """Protect a virtual host from deletion."""
+    name = call.values["vhost"]
+    if not [each async for each in call.broker.objects("vhosts", name)]:
+        text = f"Cannot enable deletion protection of virtual host '{name}' because it does not exist"
+        raise Failure(404, "not_found", text)
+    await call.change("put-vhost", name=name, is_protected=True)
+    return Done()
+
+
+async def unprotect(call: Call) -> Done:
+    await call.change("put-vhost", name=call.values["vhost"], is_protected=False)
+    return Done()
+
+
 def tag_names(tags: Any) -> list[str]:
     """Return tags, which may be a text with commas, as names."""
     names = tags.split(",") if isinstance(tags, str) else tags

@@ -186,6 +186,36 @@ def test_policies_parameters_and_definitions() -> None:
     assert broker.refusal("import", definitions={"queues": [{"name": "i", "vhost": "no"}]}) == "invalid"
 
 
+def test_parameters_are_kept_and_limits_and_operator_policies_have_their_effect() -> None:
+    broker = Changing()
+    shovel = {"vhost": "/", "component": "shovel", "name": "s"}
+    assert broker.change("put-parameter", **shovel, value={"src-uri": "amqp://"}) == {"new": True}
+    assert broker.change("put-parameter", **shovel, value={}) == {"new": False}
+    assert broker.broker.parameters == [{**shovel, "value": {}}]
+    assert broker.change("delete-parameter", **shovel) == {"found": True}
+    assert broker.change("delete-parameter", **shovel) == {"found": False}
+    limits = {"vhost": "/", "component": "vhost-limits", "name": "limits"}
+    assert broker.change("put-parameter", **limits, value={"max-queues": 3}) == {"new": True}
+    assert broker.broker.vhosts["/"].limits == {"max-queues": 3}
+    assert broker.change("delete-parameter", **limits) == {"found": True}
+    assert (broker.broker.vhosts["/"].limits, broker.change("delete-parameter", **limits)) == ({}, {"found": False})
+    policy = {"vhost": "/", "component": "operator_policy", "name": "p"}
+    value = {"pattern": "^q", "definition": {"max-length": 3}, "priority": 1}
+    assert broker.change("put-parameter", **policy, value=value) == {"new": True}
+    assert broker.refusal("put-parameter", **policy, value={**value, "definition": {"no": 1}}) == "invalid"
+    assert broker.change("delete-parameter", **policy) == {"found": True}
+    assert broker.names("operator-policies") == []
+    assert broker.refusal("put-parameter", **{**shovel, "vhost": "no"}, value={}) == "no-vhost"
+
+
+def test_the_protection_of_a_virtual_host_is_in_its_metadata() -> None:
+    broker = Changing()
+    assert broker.change("put-vhost", name="v", is_protected=True) == {"new": True}
+    assert broker.broker.vhosts["v"].metadata == {"protected_from_deletion": True}
+    broker.change("put-vhost", name="v", is_protected=False)
+    assert broker.broker.vhosts["v"].metadata == {"protected_from_deletion": False}
+
+
 def test_each_change_has_a_name_of_its_own() -> None:
     names = [each.__struct_config__.tag for each in get_args(AnyChange)]
     assert len(set(names)) == len(names)
