@@ -154,7 +154,7 @@ storm: $(VENV)/.test compile ## 5,000 clients of a killed broker return at once:
 	$(BIN)/python -m pytest -m soak --log-cli-level INFO tests/real/test_storm.py $(PYTEST)
 
 pool: $(VENV)/.test compile ## what clients that share upstream connections can do to each other, at full size
-	$(BIN)/python -m pytest -m soak --log-cli-level INFO tests/real/test_pool_neighbours.py $(PYTEST)
+	$(BIN)/python -m pytest -m soak --log-cli-level INFO tests/real/test_pool_neighbours.py tests/real/test_pool_recording.py $(PYTEST)
 
 switch: $(VENV)/.test compile ## 100,000 messages and 200 clients from one RabbitMQ to another and back, with kill -9 of each party
 	$(BIN)/python -m pytest -m soak --log-cli-level INFO tests/real/test_switch_kills.py $(PYTEST)

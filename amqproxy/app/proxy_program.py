@@ -103,6 +103,7 @@ async def run(
         server.follow(logins.credentials.values())
         watchers.takes_clients = upstreams.is_ready
         watchers.attach(server.apply_tap, upstream, server.brake)
+        watchers.recorder.shared_legs = upstreams.shared_legs
         if config.record and config.record.at_start:
             await watchers.record(config.record)
         metrics.count_rules(lambda: _rule_counts(server))

@@ -8,7 +8,7 @@ import trio
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import METHOD
+from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import (
     ConnectionClose,
     ConnectionCloseOk,
@@ -55,13 +55,18 @@ async def open_connection(
 
 async def receive_methods(transport: Transport, connection: Connection) -> list[Method]:
     """Return the next methods, or none for heartbeats and contents. `TransportBroken` after a long silence."""
+    return [frame.method for frame in await receive_frames(transport, connection) if frame.kind == METHOD]
+
+
+async def receive_frames(transport: Transport, connection: Connection) -> list[Frame]:
+    """Return the next frames. `TransportBroken` after a long silence."""
     with trio.move_on_after(2 * connection.heartbeat or float("inf")) as patience:
         data = await transport.receive()
     if patience.cancelled_caught:
         raise TransportBroken(f"the broker has sent nothing for {2 * connection.heartbeat} s")
     if not data:
         raise TransportBroken("closed by the broker")
-    return [frame.method for frame in connection.feed(SERVER, data) if frame.kind == METHOD]
+    return connection.feed(SERVER, data)
 
 
 def check_close(method: Method) -> None:

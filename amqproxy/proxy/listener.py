@@ -119,6 +119,7 @@ class ProxyServer:
         self.brake = TapBrake()
         self._tap = tap
         self._numbers = count(1)
+        upstreams.shared_legs.next_number = self._numbers.__next__
         self._log = logger()
         self._is_empty = trio.Event()
         self._rule_log = RuleLog(trio.current_time)

@@ -22,6 +22,7 @@ class RecordedConnection:
     `number` counts the sessions of a run. `name` holds both addresses of the client's connection, the client's first;
     `upstream_name` those of the connection to the broker, the proxy's first, "" until that is known or if it has no
     addresses. `is_joined` if the session was open before the recording began, so that its beginning is missing.
+    `is_shared` if it is not a session but a connection to the broker that several sessions share.
     """
 
     number: int
@@ -30,6 +31,7 @@ class RecordedConnection:
     is_joined: bool
     upstream_name: str = ""
     dialect: Dialect = AMQP091
+    is_shared: bool = False
 
 
 class Lost(NamedTuple):

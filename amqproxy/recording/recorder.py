@@ -25,6 +25,7 @@ from amqproxy.recording.recording_files import RecordingFiles
 from amqproxy.recording.writing_thread import WritingThread
 from amqproxy.rules.matching.watched_filter import WatchedFilter
 from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.shared_legs import SharedLegs
 from amqproxy.taps.tap import Tap
 
 TAP = "recorder"
@@ -117,6 +118,8 @@ class Recorder:
         self._last = RecorderStatus(is_recording=False)
         self._lock = trio.Lock()
         self._is_closed = False
+        self.shared_legs = SharedLegs()
+        """Connections that sessions share, which a recording without a filter holds besides."""
 
     @property
     def status(self) -> RecorderStatus:
@@ -158,6 +161,8 @@ class Recorder:
                 raise NotRecordable(f"cannot record into {config.directory}: {reason}") from None
             self._recording = recording
             self._add(recording.tap, recording.fail)
+            if config.filter is None:
+                self.shared_legs.add(recording.recorder_tap, recording.fail)
             logger().info("recording", directory=config.directory)
             return recording.status
 
@@ -190,6 +195,7 @@ class Recorder:
     async def _end(self, recording: _Recording) -> None:
         """End a recording; the caller holds the lock."""
         self._remove(recording.tap)
+        self.shared_legs.remove(recording.recorder_tap)
         is_over = False
         try:
             with trio.move_on_after(STOP_TIMEOUT):
@@ -215,7 +221,7 @@ class _Recording:
         self.config = config
         self.failure = ""
         self.is_open = False
-        self._files = RecordingFiles(config, ask_for_end=lambda: self._in_loop(self._recorder_tap.end_file))
+        self._files = RecordingFiles(config, ask_for_end=lambda: self._in_loop(self.recorder_tap.end_file))
         self._dropped = 0
         self._unwritten = 0
         self._noticed = 0
@@ -240,11 +246,11 @@ class _Recording:
             drained=self._on_drained,
             count_lost=self._count_unwritten,
         )
-        self._recorder_tap = RecorderTap(self._queue, self._on_entry, self._count_dropped)
-        self.tap: Tap = self._recorder_tap
+        self.recorder_tap = RecorderTap(self._queue, self._on_entry, self._count_dropped)
+        self.tap: Tap = self.recorder_tap
         if config.filter is not None:
             self.tap = FilteredTap(
-                self._recorder_tap,
+                self.recorder_tap,
                 WatchedFilter(config.filter, lambda text: logger().warning("recording filter failed", reason=text)),
                 config.memory,
                 limits.rule_body,
@@ -261,7 +267,7 @@ class _Recording:
             files=files.count,
             size=files.size,
             packets=files.packets,
-            connections=self._recorder_tap.connections,
+            connections=self.recorder_tap.connections,
             waiting=self._queue.size,
             dropped=self._dropped + self._unwritten,
             lost=files.lost,
@@ -322,7 +328,7 @@ class _Recording:
         lost = self._dropped + self._unwritten + self._files.lost
         if lost != self._noticed and not self._files.error and self._queue.size <= self._queue.memory // 2:
             self._noticed = lost
-            self._recorder_tap.joins += 1
+            self.recorder_tap.joins += 1
 
     def _release(self) -> None:
         """Resume the waiting sessions, and let none wait again."""

@@ -85,6 +85,13 @@ class RecorderTap:
         seen = self._connections[session] = _Seen(_connection(session, protocol, is_joined=False), header=data)
         self._add(seen, CLIENT, data, _AT_CLIENT)
 
+    def saw_shared(self, leg: TappedSession, header: bytes = b"") -> None:
+        """Record a connection that sessions share, on the upstream leg: from its beginning, or without a `header`."""
+        connection = RecordedConnection(leg.number, leg.name, leg.is_tls, not header, leg.upstream_name, is_shared=True)
+        seen = self._connections[leg] = _Seen(connection)
+        if header:
+            self._add(seen, CLIENT, header, _AT_UPSTREAM)
+
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Any], note: Note = NOTHING) -> None:
         chunk = chunk_of(frames)
         seen = self._connections.get(session)

@@ -144,7 +144,7 @@ class RecordingEncoder:
                         session.shown_name = shown
                         comments = (name_comment(shown),)
                 cuts = dialect.segments(data, MAX_SEGMENT_BYTES, self._body)
-            if note is not NOTHING and not data.startswith(_PROTOCOL_HEADER):
+            if note is not NOTHING and not connection.is_shared and not data.startswith(_PROTOCOL_HEADER):
                 comments = (*comments, comment_of(note))
         elif isinstance(event, Violation):
             data = dialect.masked_rubbish(dialect.masked(data))

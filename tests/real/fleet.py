@@ -24,19 +24,25 @@ class Fleet(Program):
         members: list[dict[str, Any]] | None = None,
         within: Sequence[str] = (),
         limits: dict[str, Any] | None = None,
+        record: dict[str, Any] | None = None,
         **group: Any,
     ) -> None:
-        """`members` replace those at the ports; `within` is a command that runs the proxy; `limits` are its own."""
+        """Start it; `members` replace those at the ports, and `within` is a command that runs it.
+
+        `limits` and `record` are the proxy's own.
+        """
         self.socket = directory / "control.sock"
         if members is None:
             members = [{"address": f"127.0.0.1:{port}", "priority": place} for place, port in enumerate(ports)]
-        config = {
+        config: dict[str, Any] = {
             "listen": [{"address": "127.0.0.1:0"}],
             "upstream": "rabbit",
             "upstreams": {"rabbit": {"members": members, "connect_timeout": 30.0, "slow_start": 0.1, **group}},
             "control": {"path": str(self.socket)},
             "limits": limits or {},
         }
+        if record is not None:
+            config["record"] = record
         file = directory / "fleet.yaml"
         file.write_text(json.dumps(config))
         super().__init__(directory / "fleet.log", *within, *command(), "run", "--config", str(file))

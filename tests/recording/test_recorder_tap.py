@@ -238,3 +238,24 @@ def test_losses_of_both_peers_come_before_the_state() -> None:
         (Amqp091DecodedFrames, "client"),
     ]
     assert [each.snapshot for each in decoded if isinstance(each, Amqp091DecodedFrames)] == [None, None, SNAPSHOT, None]
+
+
+@pytest.mark.parametrize("header", [HEADER, b""], ids=["from its beginning", "joined"])
+def test_a_connection_that_sessions_share_is_on_the_upstream_leg_alone(header: bytes) -> None:
+    recorded = Recorded()
+    tap, leg = recorded.tap, recorded.session
+    tap.saw_shared(leg, header)
+    tap.saw_frames(leg, CLIENT, frames("5: channel.open"), Note(leg="upstream"))
+    tap.saw_frames(leg, SERVER, frames("5: channel.open-ok"), Note(leg="upstream"))
+    tap.saw_end(leg, "closed by the broker")
+    assert not tap.connections
+    encoder = RecordingEncoder()
+    entries = recorded.entries()
+    data = encoder.begin(0) + b"".join(b"".join(encoder.encode(entry)) for entry in entries)
+    assert not list(read_decoded(io.BytesIO(data), leg="client"))
+    *decoded, end = read_decoded(io.BytesIO(data), leg="upstream", by_session=True)
+    methods = [frame.method.name for each in decoded if isinstance(each, Amqp091DecodedFrames) for frame in each.frames]
+    assert methods == ["channel.open", "channel.open-ok"]
+    assert isinstance(end, StreamEnded)
+    assert {(each.stream, each.leg) for each in (*decoded, end)} == {(7, "upstream")}
+    assert not any(getattr(each, "note", NOTHING).leg for each in decoded)

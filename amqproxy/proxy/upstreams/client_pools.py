@@ -11,6 +11,7 @@ from amqproxy.proxy.upstreams.member import Member
 from amqproxy.proxy.upstreams.reach import MemberLogin, Reached
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Transport
+from amqproxy.taps.shared_legs import SharedLegs
 
 
 class Connect(NamedTuple):
@@ -47,14 +48,15 @@ class ClientPools(Protocol):
     """The pools of one group, for the clients of one `PROTOCOL`.
 
     `login` is the login of clients that do not log in at the proxy itself; `source` has the proxy's own credentials, if
-    there are any; `connect` and `start`, which runs a task in
-    the background, are set by the owner.
+    there are any; `connect`, `legs`, by which the shared connections are shown, and `start`, which runs a task in the
+    background, are set by the owner.
     """
 
     PROTOCOL: str
     login: Login
     source: CredentialSource | None
     connect: Connect | None
+    legs: SharedLegs
     start: Callable[[Callable[[], Awaitable[object]]], None]
 
     def apply(self, config: Any, source: CredentialSource | None) -> None:

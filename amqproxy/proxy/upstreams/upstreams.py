@@ -23,6 +23,7 @@ from amqproxy.proxy.upstreams.routes import Routes
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Address, Transport, TransportBroken
 from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.shared_legs import SharedLegs
 
 KEEP_INTERVAL = 1.0
 """Seconds between two looks at the pools."""
@@ -40,6 +41,8 @@ class Upstreams:
         """Returns the group that takes a client in place of its route's: the seam for switches."""
         self.start: Callable[[Callable[[], Awaitable[object]]], None] = lambda function: None
         """Runs a task in the background."""
+        self.shared_legs = SharedLegs()
+        """Connections that clients share, as they are shown to a recorder."""
         self._metrics = metrics
         metrics.count_upstreams(lambda: self.groups)
 
@@ -125,7 +128,7 @@ class Upstreams:
             lambda client: group.candidates(trio.current_time(), group.key_of(client)),
             partial(self._reach_for_pools, group),
         )
-        pools.start = self.start
+        pools.start, pools.legs = self.start, self.shared_legs
 
     async def _reach_for_pools(self, group: UpstreamGroup, members: list[Member], log_in: MemberLogin) -> Reached:
         """Connect to the first of these members, in turn with the logins of clients."""

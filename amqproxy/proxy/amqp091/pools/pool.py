@@ -10,7 +10,9 @@ from typing import NamedTuple
 import trio
 
 from amqproxy.amqp091.errors import NotAllowed
+from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.configuration.pool_config import PoolConfig
+from amqproxy.configuration.values import join_address
 from amqproxy.proxy.amqp091.pools.pool_counts import PoolCounts
 from amqproxy.proxy.amqp091.pools.pool_login import LoggedIn
 from amqproxy.proxy.amqp091.pools.request_proof import RequestProofs
@@ -19,6 +21,7 @@ from amqproxy.proxy.amqp091.pools.shared_attempts import SharedAttempts
 from amqproxy.proxy.amqp091.pools.shared_upstream import SharedClient, SharedUpstream
 from amqproxy.proxy.upstreams.member import Member
 from amqproxy.rules.rewriting.secret import Secret
+from amqproxy.taps.shared_legs import SharedLeg, SharedLegs
 
 MOST_WAITING = 1000
 """Largest number of clients that wait for a place."""
@@ -43,7 +46,7 @@ class Pool:
     """The shared upstreams of one key, and their scout.
 
     `open` opens a connection with the pool's virtual host, `has_room` is whether there may be another, and `start` runs
-    a task. `verified_at` is when the broker last accepted the login.
+    a task. `verified_at` is when the broker last accepted the login. The connections are shown by `legs`.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Pool:
         has_room: Callable[[], bool],
         start: Callable[[Callable[[], Awaitable[object]]], None],
         counts: PoolCounts,
+        legs: SharedLegs | None = None,
     ) -> None:
         self.key = key
         self.config = config
@@ -64,6 +68,7 @@ class Pool:
         self._has_room = has_room
         self._start = start
         self._counts = counts
+        self._legs = SharedLegs() if legs is None else legs
         self._attempts = SharedAttempts(start)
         self._freed = trio.Event()
         self.scout = Scout(self._open_scout, RequestProofs(trio.current_time), config.barrier_timeout)
@@ -135,7 +140,11 @@ class Pool:
     def _shared(
         self, opened: LoggedIn, on_end: Callable[[SharedUpstream, str], None], retires_at: float = math.inf
     ) -> SharedUpstream:
-        upstream = SharedUpstream(opened.transport, opened.connection, on_end, retires_at)
+        ends = opened.transport.ends()
+        leg = SharedLeg(self._legs, "" if ends is None else "-".join(join_address(*each) for each in ends))
+        leg.begin(HEADER, opened.login)
+        opened.login.clear()
+        upstream = SharedUpstream(opened.transport, opened.connection, on_end, retires_at, leg)
         for method in opened.behind:
             upstream.shared.take_on_connection(method)
         if opened.successor is not None:

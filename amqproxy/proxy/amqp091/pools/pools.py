@@ -32,6 +32,7 @@ from amqproxy.proxy.upstreams.member import Member
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Transport, TransportBroken
 from amqproxy.taps.pool_metrics import PoolSizes
+from amqproxy.taps.shared_legs import SharedLegs
 
 _NOT_BY_HABIT = (PinReason.HABIT, PinReason.QUARANTINE, PinReason.MANY_CHANNELS, PinReason.HARD_ERROR)
 """Reasons for pins that do not show what a client usually does."""
@@ -78,6 +79,7 @@ class Pools:
         self.counts = PoolCounts()
         self.pools: dict[PoolKey, Pool] = {}
         self.connect: Connect | None = None
+        self.legs = SharedLegs()
         self.start: Callable[[Callable[[], Awaitable[object]]], None] = lambda function: None
         self._secret = os.urandom(32)
         self._habits = ClientHabits(trio.current_time)
@@ -283,7 +285,13 @@ class Pools:
         pool = self.pools.get(key)
         if pool is None:
             pool = self.pools[key] = Pool(
-                key, self.config, lambda key: self._open(key, credential), self._has_room, self.start, self.counts
+                key,
+                self.config,
+                lambda key: self._open(key, credential),
+                self._has_room,
+                self.start,
+                self.counts,
+                self.legs,
             )
         pool.verified_at = trio.current_time()
         if not pool.upstreams and self._has_room():

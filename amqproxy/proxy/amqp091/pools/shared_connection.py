@@ -27,6 +27,8 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.proxy.amqp091.pools.lane import Lane, Piece
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk
+from amqproxy.taps.shared_legs import SharedLeg, SharedLegs
 
 QUANTUM = 16 * 1024
 """Number of bytes that a client may send before it is the turn of others."""
@@ -56,11 +58,12 @@ class SharedConnection:
     """An open connection to a broker.
 
     `blocked_for` is the reason for which the broker blocks it, `None` if it does not; `closed` is the broker's
-    connection.close, once it has sent one.
+    connection.close, once it has sent one. All frames are shown on `leg`.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, leg: SharedLeg | None = None) -> None:
         self.connection = connection
+        self.leg = SharedLeg(SharedLegs(), "") if leg is None else leg
         self.blocked_for: str | None = None
         self.closed: ConnectionClose | None = None
         self._users: dict[int, ChannelUser] = {}
@@ -168,7 +171,10 @@ class SharedConnection:
             else:
                 lane.allowance = 0
                 self._is_ready.discard(lane)
-        return output[0] if len(output) == 1 else b"".join(output)
+        taken = output[0] if len(output) == 1 else b"".join(output)
+        if taken and self.leg.is_shown:
+            self.leg.show(CLIENT, Amqp091Chunk(taken, 0))
+        return taken
 
     def _accepts(self, piece: Piece) -> bool:
         """Apply a user's method; return whether it may be sent: a second close would cost all users the connection."""
@@ -184,11 +190,18 @@ class SharedConnection:
 
     def feed(self, data: bytes) -> None:
         """Process the broker's bytes; raise `ProtocolError` for what it may not send."""
-        for frame in self.connection.feed(SERVER, data):
+        reader = self.connection.readers[SERVER]
+        frames = reader.feed(data)
+        self.leg.show(SERVER, frames)
+        for frame in frames:
+            if not self.connection.receive(SERVER, frame):
+                continue
             if frame.channel:
                 self._take_on_channel(frame)
             elif frame.kind == METHOD:
                 self.take_on_connection(frame.method)
+        if reader.error is not None:
+            raise reader.error
 
     def take_on_connection(self, method: Method) -> None:
         """Process a method on channel 0."""

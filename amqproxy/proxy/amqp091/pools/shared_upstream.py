@@ -17,6 +17,7 @@ from amqproxy.proxy.amqp091.pools.lane import Lane
 from amqproxy.proxy.amqp091.pools.shared_connection import SharedConnection
 from amqproxy.rules.rewriting.secret import Secret
 from amqproxy.sockets.transport import Transport, TransportBroken
+from amqproxy.taps.shared_legs import SharedLeg
 
 CHUNK = 256 * 1024
 """Largest number of bytes that are sent at once, before the next clients have their turns."""
@@ -53,9 +54,10 @@ class SharedUpstream:
         connection: Connection,
         on_end: Callable[[SharedUpstream, str], None],
         retires_at: float = math.inf,
+        leg: SharedLeg | None = None,
     ) -> None:
         self.transport = transport
-        self.shared = SharedConnection(connection)
+        self.shared = SharedConnection(connection, leg)
         self.clients: set[SharedClient] = set()
         self.retires_at = retires_at
         self.idle_since = trio.current_time()
@@ -123,6 +125,7 @@ class SharedUpstream:
                     nursery.cancel_scope.cancel()
         finally:
             self.is_over = True
+            self.shared.leg.end(reason)
             with trio.CancelScope(shield=True):
                 await self.transport.aclose()
             self.reserve_filled.set()

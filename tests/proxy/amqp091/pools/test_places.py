@@ -31,6 +31,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.wire import Table
 from amqproxy.configuration.pool_config import PoolConfig
+from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp091.login_handshake import Amqp091LoginHandshake
 from amqproxy.proxy.amqp091.pools.pools import Pools
 from amqproxy.proxy.amqp091.pools.sharing import PinReason
@@ -563,3 +564,48 @@ async def test_the_token_of_a_login_is_not_sent_again(autojump_clock: MockClock)
         await found.lease(tokens.credential)
         await wait_all_tasks_blocked()
         assert found.brokers[0].of(ConnectionUpdateSecret) == []
+
+
+class Recorder:
+    """A tap that notes the methods on shared connections, with their senders."""
+
+    def __init__(self) -> None:
+        self.methods: dict[int, list[tuple[Peer, str]]] = {}
+        self.ends: list[tuple[int, str]] = []
+
+    def saw_shared(self, leg: Any, header: bytes = b"") -> None:
+        assert header == b"AMQP\x00\x00\x09\x01"
+        self.methods[leg.number] = []
+
+    def saw_frames(self, session: Any, sender: Peer, frames: Any, note: Any = None) -> None:
+        self.methods[session.number] += [(sender, frame.method.name) for frame in frames]
+
+    def saw_end(self, session: Any, reason: str) -> None:
+        self.ends.append((session.number, reason))
+
+
+async def test_shared_connections_are_shown_to_recorders(autojump_clock: MockClock) -> None:
+    async with house() as found:
+        recorder = Recorder()
+        found.pools.legs.add(recorder, lambda error: None)
+        place = await found.client()
+        await place.transport.send(encode_method(1, ChannelOpen()) + encode_method(1, QueueDeclare(0, "q")))
+        await wait_all_tasks_blocked()
+        opened = [(CLIENT, "channel.open")] * LEAST + [(SERVER, "channel.open-ok")] * LEAST
+        login = [
+            (SERVER, "connection.start"),
+            (CLIENT, "connection.start-ok"),
+            (SERVER, "connection.tune"),
+            (CLIENT, "connection.tune-ok"),
+            (CLIENT, "connection.open"),
+            (SERVER, "connection.open-ok"),
+        ]
+        shared, scout = recorder.methods[1], recorder.methods[2]
+        assert shared == [*login, *opened, (CLIENT, "channel.open"), (SERVER, "channel.open-ok")]
+        assert [each for each in scout if each[1].startswith("queue")] == [
+            (CLIENT, "queue.declare"),
+            (SERVER, "queue.declare-ok"),
+        ]
+        found.brokers[0].hang_up()
+        await wait_all_tasks_blocked()
+        assert recorder.ends == [(1, "closed by the broker")]
