@@ -156,7 +156,8 @@ class PooledTransport(ClientPlace):
             except ProtocolError:
                 reason = PinReason.UNPROVEN  # the broker answers it in its own words
             if reason is not None:
-                await self._pin(reason, self._without_closed(frames[place:]))
+                # with the queue's name, which the answer has if that queue is gone
+                await self._pin(reason, self._without_closed([self._named(frame), *frames[place + 1 :]]))
                 return
         self._end_closed()
         if reader.error is not None:
@@ -221,11 +222,18 @@ class PooledTransport(ClientPlace):
             case ConfirmSelect(no_wait=no_wait):
                 self._select(channel, frame, no_wait=no_wait)
             case _:
-                named = with_queue(method, channel.last_queue)
-                if named is not method:
-                    frame = Frame(encode_method(frame.channel, named))
-                return pin_reason(named) or await self._request(channel, frame)
+                named = self._named(frame)
+                return pin_reason(named.method) or await self._request(channel, named)
         return None
+
+    def _named(self, frame: Frame) -> Frame:
+        """Return a method with the name of the queue that was last declared on its channel, if it leaves that open."""
+        channel = self._channels.get(frame.channel)
+        if channel is None or not channel.last_queue or frame.kind != METHOD or not _has_text(frame):
+            return frame
+        method: Method = frame.method
+        named = with_queue(method, channel.last_queue)
+        return frame if named is method else Frame(encode_method(frame.channel, named))
 
     # --- pinning
 

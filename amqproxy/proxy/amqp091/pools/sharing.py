@@ -76,10 +76,10 @@ def with_queue(method: Method, last_queue: str) -> Method:
     It stands for an empty queue, and then for an empty routing key, too, in queue.unbind as well (RabbitMQ 3.10).
     """
     if not last_queue or isinstance(method, QueueDeclare) or getattr(method, "queue", "-") != "":
-        return method
+        return method  # queue.declare names a new queue
     if isinstance(method, QueueBind | QueueUnbind) and not method.routing_key:
         return msgspec.structs.replace(method, queue=last_queue, routing_key=last_queue)
-    return msgspec.structs.replace(method, queue=last_queue) if isinstance(method, _PROVABLE) else method
+    return msgspec.structs.replace(method, queue=last_queue)
 
 
 def pin_reason(method: Method) -> PinReason | None:
