@@ -410,6 +410,9 @@ class LogInToBroker(Request, frozen=True, tag="broker-login"):
     vhost: str | None = None
 
 
+QueueSort = Literal["vhost", "name", "consumers", "memory", "messages", "messages_ready", "messages_unacknowledged"]
+"""Columns by which the broker sorts queues."""
+
 ObjectKind = Literal[
     "vhosts",
     "users",
@@ -431,12 +434,32 @@ ObjectKind = Literal[
 ]
 
 
+class QueuePage(msgspec.Struct, frozen=True):
+    """The part of a list of queues that is wanted, in the order of `sort`, then of virtual hosts and names.
+
+    `name` is a part of the names, or with `regex` a pattern, without regard to case. `vhosts` are those that the user
+    sees, None for all; `count` is None for everything, in order of names.
+    """
+
+    sort: QueueSort = "vhost"
+    reverse: bool = False
+    name: str = ""
+    regex: bool = False
+    offset: Annotated[int, msgspec.Meta(ge=0)] = 0
+    count: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    vhosts: list[str] | None = None
+
+
 class ListBrokerObjects(Request, frozen=True, tag="broker-objects"):
-    """List a broker's objects of one kind, of one virtual host, of one name, or all; the response comes in pieces."""
+    """List a broker's objects of one kind, of one virtual host, of one name, or all; the response comes in pieces.
+
+    With a `page`, queues are sorted and selected; with its `count`, the numbers of all and of matching ones come first.
+    """
 
     kind: ObjectKind
     vhost: str | None = None
     name: str | None = None
+    page: QueuePage | None = None
 
 
 class SampleBroker(Request, frozen=True, tag="broker-samples"):

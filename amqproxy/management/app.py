@@ -6,6 +6,9 @@ this is not FastAPI's router, which decodes first.
 
 from __future__ import annotations
 
+import gzip
+import re
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from http import HTTPStatus
@@ -40,6 +43,17 @@ NOBODY = User("", (), frozenset())
 CHALLENGE = (b"www-authenticate", b'Basic realm="RabbitMQ Management"')
 
 JSON = (b"content-type", b"application/json")
+
+GZIP = (b"content-encoding", b"gzip")
+
+GZIP_FORMAT = 31
+"""`wbits` of gzip's format for zlib."""
+
+LEAST_COMPRESSED = 300
+"""Bytes up to which a response is not compressed, as in RabbitMQ."""
+
+COMPRESSION = 1
+"""Level of compression: the fastest, since others wait meanwhile."""
 
 HEADERS = [
     (b"cache-control", b"no-cache"),
@@ -158,10 +172,20 @@ class ManagementApp:
         return address, is_loopback(address) and is_own(headers.get("host", ""), self._names)
 
 
+def accepts_gzip(header: str) -> bool:
+    """Whether an Accept-Encoding header allows gzip."""
+    for each in header.split(","):
+        name, _, quality = each.partition(";")
+        if name.strip().lower() == "gzip":
+            return re.fullmatch(r"\s*q=0(\.0*)?\s*", quality) is None
+    return False
+
+
 class _Response:
     """The response to one request."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
+        self._takes_gzip = accepts_gzip(Headers(scope=scope).get("accept-encoding", ""))
         self._is_head = scope["method"] == "HEAD"
         self._send = send
         self.has_begun = False
@@ -180,7 +204,13 @@ class _Response:
         await self._send({"type": "http.response.body", "body": b"" if self._is_head else body})
 
     async def json(self, answer: Any, status: int = 200) -> None:
-        await self._whole(status, msgspec.json.encode(answer), JSON)
+        await self._json(msgspec.json.encode(answer), status)
+
+    async def _json(self, body: bytes, status: int = 200) -> None:
+        if self._takes_gzip and len(body) > LEAST_COMPRESSED:
+            await self._whole(status, gzip.compress(body, COMPRESSION), JSON, GZIP)
+        else:
+            await self._whole(status, body, JSON)
 
     async def done(self, done: Done) -> None:
         headers = [] if done.location is None else [(b"location", done.location.encode())]
@@ -195,17 +225,20 @@ class _Response:
         first = await anext(chunks)
         second = await anext(chunks, None)
         if second is None:
-            await self._whole(200, first, JSON)
+            await self._json(first)
             return
-        await self._begin(200, JSON)
-        await self._part(first)
-        await self._part(second)
+        packer = zlib.compressobj(COMPRESSION, wbits=GZIP_FORMAT) if self._takes_gzip else None
+        await self._begin(200, JSON, *([] if packer is None else [GZIP]))
+        for each in (first, second):
+            await self._part(each if packer is None else packer.compress(each))
         async for each in chunks:
-            await self._part(each)
+            await self._part(each if packer is None else packer.compress(each))
+        if packer is not None:
+            await self._part(packer.flush())
         await self._send({"type": "http.response.body", "body": b""})
 
     async def _part(self, chunk: bytes) -> None:
-        if not self._is_head:
+        if chunk and not self._is_head:
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
     async def options(self) -> None:

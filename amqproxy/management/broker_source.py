@@ -41,9 +41,11 @@ class BrokerSource(ProxyRequests):
         self._asked_at = asked_at
         return self._facts
 
-    async def objects(self, kind: str, vhost: str | None = None, name: str | None = None) -> AsyncGenerator[Entry]:
-        """Yield the broker's objects of one kind, one piece of the list in memory at a time."""
-        async with aclosing(self.pieces("broker-objects", kind=kind, vhost=vhost, name=name)) as pieces:
+    async def objects(
+        self, kind: str, vhost: str | None = None, name: str | None = None, page: Entry | None = None
+    ) -> AsyncGenerator[Entry]:
+        """Yield the broker's objects of one kind, a piece in memory at a time; of queues, perhaps a page."""
+        async with aclosing(self.pieces("broker-objects", kind=kind, vhost=vhost, name=name, page=page)) as pieces:
             async for piece in pieces:
                 for entry in piece:
                     yield entry

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -36,11 +38,17 @@ ROWS_A_TURN = 200
 
 
 class Rows(NamedTuple):
-    """The rows of a list, with the columns that sort it by default; only some lists of RabbitMQ have pages."""
+    """The rows of a list, with the columns that sort it by default; only some lists of RabbitMQ have pages.
+
+    With `is_sorted`, they come in the order of the query; if it made the page, `numbers` count all rows and the
+    chosen ones.
+    """
 
     rows: AsyncIterator[Entry]
     order: Sequence[str] = ("vhost", "name")
     has_pages: bool = False
+    is_sorted: bool = False
+    numbers: tuple[int, int] | None = None
 
 
 class ListQuery(NamedTuple):
@@ -117,6 +125,14 @@ async def listed(rows: Rows, query: ListQuery, is_chosen: Callable[[str], bool])
 
     The turn ends once the rows are encoded: clients that read slowly keep the memory of theirs, and block no other.
     """
+    if rows.is_sorted and query.page is None:
+        async with aclosing(_streamed(rows.rows, query.columns)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+        return
+    if rows.numbers is not None:
+        yield _page_of([_encoded(row, query.columns) async for row in rows.rows], *rows.numbers, query)
+        return
     found: list[tuple[Any, bytes]] = []
     total = size = 0
     try:
@@ -127,8 +143,7 @@ async def listed(rows: Rows, query: ListQuery, is_chosen: Callable[[str], bool])
                     await asyncio.sleep(0)
                 if not is_chosen(str(row.get("name", ""))):
                     continue
-                chosen: Entry | list[Any] = _columns(row, query.columns) or []  # as RabbitMQ writes an empty object
-                encoded = msgspec.json.encode(chosen)
+                encoded = _encoded(row, query.columns)
                 found.append((_sort_key(row, rows.order, query.sort), encoded))
                 size += len(encoded)
                 _held.total += len(encoded)
@@ -144,20 +159,81 @@ async def listed(rows: Rows, query: ListQuery, is_chosen: Callable[[str], bool])
         _held.total -= size
 
 
+async def _streamed(rows: AsyncIterator[Entry], columns: Sequence[tuple[str, ...]]) -> AsyncGenerator[bytes]:
+    """Yield a list in the order in which its rows come, from the first ones on."""
+    ready: deque[bytes] = deque()
+    arrived = asyncio.Event()
+    task = asyncio.create_task(_gather(rows, columns, ready, arrived))
+    try:
+        while not task.done() or ready:
+            if not ready:
+                arrived.clear()
+                await arrived.wait()
+                continue
+            chunk = ready.popleft()
+            _held.total -= len(chunk)
+            yield chunk
+        task.result()
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError, Exception):
+            await task
+        _held.total -= sum(map(len, ready))
+
+
+async def _gather(
+    rows: AsyncIterator[Entry], columns: Sequence[tuple[str, ...]], ready: deque[bytes], arrived: asyncio.Event
+) -> None:
+    """Put the encoded rows into `ready` as they come, whether they are read or not."""
+
+    def put(chunk: bytes) -> None:
+        ready.append(chunk)
+        _held.total += len(chunk)
+        arrived.set()
+        if _held.total > MOST_HELD and sum(map(len, ready)) < _held.total:
+            raise Failure(503, "service_unavailable", "other lists take too much memory: ask again")
+
+    chunk = bytearray(b"[")
+    try:
+        async with _lists:
+            number = 0
+            async for row in rows:
+                if number:
+                    chunk += b","
+                number += 1
+                chunk += _encoded(row, columns)
+                if len(chunk) >= CHUNK:
+                    put(bytes(chunk))
+                    chunk.clear()
+                    await asyncio.sleep(0)
+            put(bytes(chunk) + b"]")
+    finally:
+        arrived.set()
+
+
+def _encoded(row: Entry, columns: Sequence[tuple[str, ...]]) -> bytes:
+    return msgspec.json.encode(_columns(row, columns) or [])  # as RabbitMQ writes an empty object
+
+
 def _page(found: Sequence[tuple[Any, bytes]], total: int, query: ListQuery) -> bytes:
     assert query.page is not None
+    begin = (query.page - 1) * query.page_size
+    return _page_of([each for _, each in found[begin : begin + query.page_size]], total, len(found), query)
+
+
+def _page_of(rows: Sequence[bytes], total: int, filtered: int, query: ListQuery) -> bytes:
+    assert query.page is not None
     page, size = query.page, query.page_size
-    begin = (page - 1) * size
-    if begin >= len(found) and page > 1:
-        text = f"Page out of range, page: {page} page size: {size}, len: {len(found)}"
+    if (page - 1) * size >= filtered and page > 1:
+        text = f"Page out of range, page: {page} page size: {size}, len: {filtered}"
         raise Failure(400, "page_out_of_range", text)
-    items = [msgspec.Raw(each) for _, each in found[begin : begin + size]]
+    items = [msgspec.Raw(each) for each in rows]
     answer = {
-        "filtered_count": len(found),
+        "filtered_count": filtered,
         "item_count": len(items),
         "items": items,
         "page": page,
-        "page_count": -(-len(found) // size),
+        "page_count": -(-filtered // size),
         "page_size": size,
         "total_count": total,
     }

@@ -17,7 +17,7 @@ from amqproxy.broker.broker import Broker
 from amqproxy.control.changes.actor import Actor
 from amqproxy.control.changes.any_change import AnyChange, applied
 from amqproxy.control.management.broker_management import BrokerManagement
-from amqproxy.control.request import ListBrokerObjects, LogInToBroker
+from amqproxy.control.request import ListBrokerObjects, LogInToBroker, QueuePage
 from amqproxy.management import app
 from amqproxy.management.broker_source import BrokerFacts, BrokerSource
 from amqproxy.management.settings import Settings
@@ -49,11 +49,14 @@ class LocalSource(BrokerSource):
         actor = Actor(self._broker, self._broker.users[keys["user"]], 0.0)
         return applied(msgspec.convert(keys["change"], AnyChange), actor)
 
-    async def objects(self, kind: Any, vhost: str | None = None, name: str | None = None) -> AsyncGenerator[Any]:
+    async def objects(
+        self, kind: Any, vhost: str | None = None, name: str | None = None, page: Any = None
+    ) -> AsyncGenerator[Any]:
         if kind == "connections":
             found: Any = self.connections
         else:
-            found = self._management.objects(ListBrokerObjects(kind=kind, vhost=vhost, name=name))
+            chosen = None if page is None else msgspec.convert(page, QueuePage)
+            found = self._management.objects(ListBrokerObjects(kind=kind, vhost=vhost, name=name, page=chosen))
         for each in found:
             if each is not None:
                 yield each

@@ -153,3 +153,65 @@ def test_the_bytes_of_all_lists_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
         assert await read(long_list()) == 300, "a list alone may have any size"
 
     asyncio.run(asked())
+
+
+def test_a_sorted_list_begins_before_its_last_row() -> None:
+    """The first chunk comes while the broker still has rows to send."""
+
+    async def first() -> bytes:
+        is_wanted = asyncio.Event()
+
+        async def made() -> AsyncIterator[dict[str, Any]]:
+            yield {"name": "x" * CHUNK}
+            await is_wanted.wait()
+            yield {"name": "y"}
+
+        rows = Rows(made(), is_sorted=True)
+        chunks = listed(rows, list_query({}, has_pages=True), lambda name: True)
+        began = await anext(chunks)
+        is_wanted.set()
+        return began + b"".join([each async for each in chunks])
+
+    assert [each["name"] for each in json.loads(asyncio.run(first()))] == ["x" * CHUNK, "y"]
+    assert listing._held.total == 0
+
+
+def test_a_sorted_list_that_is_not_read_to_its_end_holds_nothing() -> None:
+    async def abandoned() -> None:
+        async def made() -> AsyncIterator[dict[str, Any]]:
+            for number in range(100):
+                yield {"name": str(number) * CHUNK}
+
+        rows = Rows(made(), is_sorted=True)
+        async with aclosing(listed(rows, list_query({}, has_pages=True), lambda name: True)) as chunks:
+            await anext(chunks)
+        async with asyncio.timeout(30), listing._lists:
+            pass
+
+    asyncio.run(abandoned())
+    assert listing._held.total == 0
+
+
+def test_a_sorted_list_without_rows() -> None:
+    async def none() -> AsyncIterator[dict[str, Any]]:
+        for each in ():
+            yield each
+
+    async def whole() -> bytes:
+        rows = Rows(none(), is_sorted=True)
+        return b"".join([each async for each in listed(rows, list_query({}, has_pages=True), lambda name: True)])
+
+    assert asyncio.run(whole()) == b"[]"
+
+
+def test_an_error_of_the_broker_is_told_before_the_first_row() -> None:
+    async def failing() -> AsyncIterator[dict[str, Any]]:
+        raise Failure(503, "service_unavailable", "away")
+        yield {}
+
+    async def asked() -> None:
+        async for _ in listed(Rows(failing(), is_sorted=True), list_query({}, has_pages=True), lambda name: True):
+            pass
+
+    with pytest.raises(Failure):
+        asyncio.run(asked())

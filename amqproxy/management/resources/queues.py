@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any, get_args
 
+from amqproxy.control.request import QueueSort
 from amqproxy.management.broker_source import BrokerFacts
 from amqproxy.management.call import Call, Done, Entry, deleted, put
-from amqproxy.management.listing import Rows
+from amqproxy.management.listing import ListQuery, Rows, list_query
 from amqproxy.management.resources.connections import ends
 from amqproxy.management.resources.consumers import consumer_details
+from amqproxy.rules.matching.name_pattern import name_pattern
 
 BASIC = ("arguments", "auto_delete", "durable", "exclusive", "leader", "members", "name", "node", "online", "state")
 """Keys of a queue with `disable_stats=true`, besides type and virtual host."""
@@ -20,16 +23,19 @@ BASIC_4 = ("delivery_limit", "effective_policy_definition", "internal", "interna
 ABSENT_IN_3_10 = {"quorum": ("node",), "stream": ("members", "online")}
 """Keys that RabbitMQ 3.10 leaves out of them, by queue type."""
 
+SORTS: tuple[str, ...] = get_args(QueueSort)
+"""Columns by which the broker sorts pages; this process sorts by any other, such as rates."""
+
 TOTALS = ("messages", "messages_ready", "messages_unacknowledged")
 """Keys that `enable_queue_totals=true` adds."""
 
 
 async def queues(call: Call) -> Rows:
     """Return the queues of a virtual host, or of all that the user may use."""
+    is_basic, is_4 = call.flag("disable_stats"), call.facts.is_4
 
-    async def rows() -> AsyncIterator[Entry]:
-        is_basic, is_4 = call.flag("disable_stats"), call.facts.is_4
-        async for row in _rows(call, has_statistics=not is_basic):
+    async def shaped(rows: AsyncIterator[Entry]) -> AsyncIterator[Entry]:
+        async for row in rows:
             if is_basic:
                 yield _basic(call, row)
             elif is_4:
@@ -37,23 +43,61 @@ async def queues(call: Call) -> Rows:
             else:
                 yield row
 
-    return Rows(rows(), has_pages=True)
+    found = await _found(call, has_statistics=not is_basic)
+    return found._replace(rows=shaped(found.rows))
 
 
 async def detailed_queues(call: Call) -> Rows:
     """Return the queues with all keys, including those without a value."""
-    return Rows(_rows(call), has_pages=True)
+    return await _found(call)
 
 
-async def _rows(call: Call, *, has_statistics: bool = True) -> AsyncIterator[Entry]:
+async def _found(call: Call, *, has_statistics: bool = True) -> Rows:
+    """Return the rows of the queues that the user sees; the broker sorts and selects them where it can."""
+    query = list_query(call.query, has_pages=True)
+    page = _page(call, query)
+    entries = call.broker.objects("queues", call.values.get("vhost"), page=page)
+    numbers = None
+    if page is not None and query.page is not None:
+        counted = await anext(entries)
+        numbers = counted["total"], counted["filtered"]
+    return Rows(
+        _rows(call, entries, has_statistics=has_statistics),
+        has_pages=True,
+        is_sorted=page is not None,
+        numbers=numbers,
+    )
+
+
+def _page(call: Call, query: ListQuery) -> Entry | None:
+    """Return the part of the list that the broker is asked for; None if only this process can sort or select it."""
+    sort = query.sort or "vhost"
+    if sort not in (SORTS if query.page is not None else ("vhost",)):
+        return None
+    try:
+        if query.is_regex:
+            name_pattern(query.name, ignores_case=True)
+    except ValueError:
+        return None
+    page: Entry = {"sort": sort, "reverse": query.is_reverse}
+    if not call.user.is_administrator:
+        page["vhosts"] = sorted(call.user.vhosts)
+    if query.page is not None:
+        page |= {"name": query.name, "regex": query.is_regex, "count": query.page_size}
+        page["offset"] = (query.page - 1) * query.page_size
+    return page
+
+
+async def _rows(call: Call, entries: AsyncGenerator[Entry], *, has_statistics: bool) -> AsyncIterator[Entry]:
     figures = call.figures
-    async for each in call.broker.objects("queues", call.values.get("vhost")):
-        if call.sees(each["vhost"]):
-            row = queue_row(call.facts, each)
-            row.pop("owner_pid_details", None)  # RabbitMQ shows it of single queues only
-            if has_statistics:
-                row |= figures.of_queue(each["vhost"], each["name"], each["counts"])
-            yield row
+    async with aclosing(entries):
+        async for each in entries:
+            if call.sees(each["vhost"]):
+                row = queue_row(call.facts, each)
+                row.pop("owner_pid_details", None)  # RabbitMQ shows it of single queues only
+                if has_statistics:
+                    row |= figures.of_queue(each["vhost"], each["name"], each["counts"])
+                yield row
 
 
 async def queue(call: Call) -> Entry:
