@@ -25,6 +25,11 @@ class ManagementProcess(WebProcess):
             "port": listener.getsockname()[1],
             "certificate": config.certificate,
             "key": config.key,
+            "cors_origins": config.cors_origins,
+            "cors_max_age": config.cors_max_age,
+            "content_security_policy": config.content_security_policy,
+            "strict_transport_security": config.strict_transport_security,
+            "frame_options": config.frame_options,
         }
         super().__init__(settings, listener, log)
 

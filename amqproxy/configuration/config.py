@@ -334,6 +334,10 @@ class BrokerLimits(Strict, frozen=True):
     """Time from SIGTERM to the end for clients to answer connection.close."""
 
 
+HeaderText = Annotated[str, msgspec.Meta(pattern=r"^[!-~]([ -~]*[!-~])?$", max_length=4096)]
+"""The value of a header of HTTP: printable ASCII."""
+
+
 class ManagementConfig(Strict, frozen=True):
     """RabbitMQ's management HTTP API for `amqproxy broker`; needs the extra `amqproxy[dashboard]`: see
     docs/management.md.
@@ -345,6 +349,18 @@ class ManagementConfig(Strict, frozen=True):
     """The certificate in PEM; the API then uses HTTPS."""
     key: str | None = None
     """The certificate's key, in PEM, without a password."""
+    cors_origins: tuple[HeaderText, ...] = ()
+    """Origins, such as "https://ops.example:8443", whose pages may use the API, or "*" for all: RabbitMQ's
+    management.cors.allow_origins.
+    """
+    cors_max_age: Seconds | None = 1800.0
+    """Time for which a browser may remember that it may: RabbitMQ's management.cors.max_age."""
+    content_security_policy: HeaderText = "script-src 'self'; object-src 'self'"
+    """The header Content-Security-Policy: RabbitMQ's management.csp.policy."""
+    strict_transport_security: HeaderText | None = None
+    """The header Strict-Transport-Security: RabbitMQ's management.hsts.policy."""
+    frame_options: HeaderText | None = None
+    """The header X-Frame-Options: RabbitMQ's management.headers.frame_options."""
 
     def __post_init__(self) -> None:
         check_port(self.listen)

@@ -10,6 +10,7 @@ answer goes out with the paths, keys, codes and texts of the RabbitMQ version th
       app           the application: route, login, access, handler, response
         routes      the table of all paths; `route` matches them, and says who may use them in which versions
         body        bounds of bodies
+        response_headers  what browsers may do, and which sites
         login       Basic authentication, which the broker checks
         access      access by user tags
         failure     errors as RabbitMQ answers them

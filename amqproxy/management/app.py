@@ -28,12 +28,13 @@ from amqproxy.management.call import Call, Done
 from amqproxy.management.failure import Challenge, Failure, WrongPassword, not_found, refusal
 from amqproxy.management.listing import Rows, list_query, listed, name_matcher, selected
 from amqproxy.management.login import Logins, form_credentials
+from amqproxy.management.response_headers import ResponseHeaders
 from amqproxy.management.route import Found, Routes
 from amqproxy.management.routes import ROUTES
 from amqproxy.management.settings import Settings
 from amqproxy.management.statistics.sampler import Sampler
 from amqproxy.process.supervision import contained
-from amqproxy.web.browser_requests import has_other_origin, is_of_other_site, is_own, own_names
+from amqproxy.web.browser_requests import is_own, own_names
 
 MAX_REASON = 200
 """Maximum number of characters of a reply text."""
@@ -55,13 +56,6 @@ LEAST_COMPRESSED = 300
 COMPRESSION = 1
 """Level of compression: the fastest, since others wait meanwhile."""
 
-HEADERS = [
-    (b"cache-control", b"no-cache"),
-    (b"content-security-policy", b"script-src 'self'; object-src 'self'"),
-    (b"vary", b"accept, accept-encoding, origin"),
-    (b"x-content-type-options", b"nosniff"),
-]
-
 
 class ManagementApp:
     """The application of one broker's API."""
@@ -69,6 +63,7 @@ class ManagementApp:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._names = own_names(settings.host)
+        self._headers = ResponseHeaders(settings)
         self._broker = BrokerSource(settings.control)
         self._logins = Logins(self._broker)
         self._sampler = Sampler(self._broker)
@@ -77,7 +72,7 @@ class ManagementApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise NotImplementedError(scope["type"])
-        response = _Response(scope, send)
+        response = _Response(scope, send, self._headers)
         with contained("management request failed", path=scope["path"]):
             try:
                 await self._answer(scope, receive, response)
@@ -108,7 +103,7 @@ class ManagementApp:
         if method not in found.route.methods:
             await response.refuse_method()
             return
-        if method != "GET" and (has_other_origin(headers) or is_of_other_site(headers)):
+        if method != "GET" and not self._headers.allows_change(headers):
             raise Failure(403, "forbidden", "this was asked by a page of another site")
         body = b""
         if found.route.access is Access.FORM:
@@ -184,8 +179,10 @@ def accepts_gzip(header: str) -> bool:
 class _Response:
     """The response to one request."""
 
-    def __init__(self, scope: Scope, send: Send) -> None:
-        self._takes_gzip = accepts_gzip(Headers(scope=scope).get("accept-encoding", ""))
+    def __init__(self, scope: Scope, send: Send, headers: ResponseHeaders) -> None:
+        self._request = Headers(scope=scope)
+        self._headers = headers
+        self._takes_gzip = accepts_gzip(self._request.get("accept-encoding", ""))
         self._is_head = scope["method"] == "HEAD"
         self._send = send
         self.has_begun = False
@@ -194,7 +191,7 @@ class _Response:
 
     async def _begin(self, status: int, *headers: tuple[bytes, bytes]) -> None:
         self.has_begun = True
-        found = [*HEADERS, *headers]
+        found = [*self._headers.of(self._request), *headers]
         if self.shows_allow or status == HTTPStatus.METHOD_NOT_ALLOWED:
             found.append((b"allow", self.allow.encode()))
         await self._send({"type": "http.response.start", "status": status, "headers": found})
@@ -243,7 +240,7 @@ class _Response:
 
     async def options(self) -> None:
         self.shows_allow = True
-        await self._whole(200, b"")
+        await self._whole(200, b"", *self._headers.of_preflight(self._request, self.allow))
 
     async def refuse_method(self) -> None:
         await self._whole(405, b"")

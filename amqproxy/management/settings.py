@@ -17,3 +17,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     certificate: Path | None = None
     key: Path | None = None
+    cors_origins: tuple[str, ...] = ()
+    cors_max_age: float | None = None
+    content_security_policy: str = "script-src 'self'; object-src 'self'"
+    strict_transport_security: str | None = None
+    frame_options: str | None = None

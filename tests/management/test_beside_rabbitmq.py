@@ -24,6 +24,9 @@ pytestmark = [pytest.mark.real, pytest.mark.once]
 
 PATIENCE = 120.0
 
+ORIGIN = "https://ops.example:8443"
+"""The other site whose pages may use the API."""
+
 PLUGINS = {
     "3.10": ["rabbitmq_management", "rabbitmq_shovel_management", "rabbitmq_federation_management"],
     "4.3": [
@@ -42,6 +45,10 @@ class Pair(NamedTuple):
     is_4: bool
 
 
+CORS = ("access-control-allow-origin", "access-control-allow-credentials", "access-control-allow-headers")
+"""Headers by which browsers decide; methods differ where a path of ours has fewer."""
+
+
 @contextmanager
 def real(directory: Path, minor: str) -> Iterator[Api]:
     """RabbitMQ's own management plugin, with the estate."""
@@ -51,6 +58,7 @@ def real(directory: Path, minor: str) -> Iterator[Api]:
         "management.tcp.ip": "127.0.0.1",
         "collect_statistics_interval": 1000,
         "listeners.ssl": "none",
+        "management.cors.allow_origins.1": ORIGIN,
     }
     if minor == "4.3":
         settings["stream.listeners.tcp.1"] = f"127.0.0.1:{free_port()}"
@@ -69,6 +77,7 @@ def own(directory: Path, minor: str, monkeypatch: pytest.MonkeyPatch) -> Iterato
     # RabbitMQ's plugins that have exchange types are not enabled there, and 4.3 has a log exchange.
     monkeypatch.setenv("AMQPROXY_BROKER__PLUGINS", "[]")
     monkeypatch.setenv("AMQPROXY_BROKER__LOG_EXCHANGE", str(minor == "4.3").lower())
+    monkeypatch.setenv("AMQPROXY_BROKER__MANAGEMENT__CORS_ORIGINS", json.dumps([ORIGIN]))
     options = ("--listen", "127.0.0.1:0", "--management", "127.0.0.1:0", "--as", minor, "--definitions", str(file))
     with start("broker", *options) as process:
         port = int(until(process, "management").split("address=")[1].strip().rstrip("/").rpartition(":")[2])
@@ -125,6 +134,18 @@ def test_an_answer_is_rabbitmqs(pair: Pair, asked: Asked) -> None:
         pytest.skip("RabbitMQ itself fails")
     found = differences(theirs, ours, asked.path)
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("origin", [ORIGIN, "https://other.example"])
+@pytest.mark.parametrize(("method", "path"), [("GET", "whoami"), ("GET", "nope"), ("OPTIONS", "queues/%2F/limited")])
+def test_pages_of_other_sites_are_told_the_same(pair: Pair, method: str, path: str, origin: str) -> None:
+    headers = {"Origin": origin, "Access-Control-Request-Headers": "authorization"}
+    theirs, ours = (
+        {name: value for name, value in api.ask(method, path, headers=headers).headers.items() if name in CORS}
+        for api in (pair.theirs, pair.ours)
+    )
+    assert theirs == ours
+    assert bool(ours) is (origin == ORIGIN)
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=[f"{number}-{each}" for number, each in enumerate(CHANGES)])
