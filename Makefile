@@ -153,8 +153,8 @@ fleet: $(VENV)/.test compile ## one of three brokers fails in each of 13 ways, u
 storm: $(VENV)/.test compile ## 5,000 clients of a killed broker return at once: when all are back, and what those of the other one notice
 	$(BIN)/python -m pytest -m soak --log-cli-level INFO tests/real/test_storm.py $(PYTEST)
 
-pool: $(VENV)/.test compile ## what clients that share upstream connections can do to each other, at full size
-	$(BIN)/python -m pytest -m soak --log-cli-level INFO tests/real/test_pool_neighbours.py tests/real/test_pool_recording.py $(PYTEST)
+pool: $(VENV)/.test compile ## what clients of a pool can do to each other, at full size, and 500 a second for MINUTES=60
+	$(BIN)/python -m pytest -m soak --log-cli-level INFO tests/real/test_pool_neighbours.py tests/real/test_pool_recording.py tests/real/test_pool_crowds.py $(PYTEST)
 
 switch: $(VENV)/.test compile ## 100,000 messages and 200 clients from one RabbitMQ to another and back, with kill -9 of each party
 	$(BIN)/python -m pytest -m soak --log-cli-level INFO tests/real/test_switch_kills.py $(PYTEST)

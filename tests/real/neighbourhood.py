@@ -51,11 +51,20 @@ class Neighbourhood:
 class Beside:
     """Clients that publish on the same shared connection for as long as the block lasts, and have lost nothing then."""
 
-    def __init__(self, neighbourhood: Neighbourhood, size: int = BYSTANDERS, queue: str = QUEUE) -> None:
+    def __init__(
+        self,
+        neighbourhood: Neighbourhood,
+        size: int = BYSTANDERS,
+        queue: str = QUEUE,
+        window: int = 5,
+        pause: float = 0.005,
+    ) -> None:
         self._neighbourhood, self._queue = neighbourhood, queue
         declare(neighbourhood.broker_port, queue)
         drained(neighbourhood.broker_port, queue)
-        self.clients = [Publisher(neighbourhood.port, queue, f"bystander {each}", 5, 0.005) for each in range(size)]
+        self.clients = [
+            Publisher(neighbourhood.port, queue, f"bystander {each}", window, pause) for each in range(size)
+        ]
         self._lost = neighbourhood.stats("amqproxy_pool_collateral_closes_total")
 
     def __enter__(self) -> Beside:

@@ -389,6 +389,7 @@ class Amqp091Traffic(Traffic):
     def let_go(self) -> None:
         super().let_go()
         self._observer.let_go()
+        self._renew = self.passage.answers = None
 
     # --- ownership by a pump
 

@@ -36,9 +36,9 @@ T = TypeVar("T", bound=OwnedTraffic)
 class SessionParts(Generic[T]):
     """The parts of session `number`, whose client is at `transport`.
 
-    `transports` includes the upstream's once it is dialled. `known` is the client as known before its first frame;
-    `traffic` relays in the client's protocol, once the upstream is connected. `scope` is that of the task that runs
-    the session.
+    `transports` includes the upstream's once it is dialled, and is empty once there are legs. `known` is the client as
+    known before its first frame; `traffic` relays in the client's protocol, once the upstream is connected. `scope` is
+    that of the task that runs the session.
     """
 
     __slots__ = ("closing", "known", "life", "report", "scope", "share", "traffic", "transports")
@@ -81,6 +81,7 @@ class SessionParts(Generic[T]):
         """Create the traffic for the client's protocol, after the upstream is connected."""
         traffic = self.traffic = dialect(self, services)
         self.closing.legs = traffic.legs
+        self.transports.clear()  # the legs have them, and replace one that only stands in for the upstream's
         return traffic
 
     def let_go(self) -> None:

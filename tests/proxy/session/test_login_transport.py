@@ -24,12 +24,15 @@ from amqproxy.peer import SERVER
 from amqproxy.proxy.amqp091.login_handshake import Amqp091LoginHandshake
 from amqproxy.proxy.amqp091.traffic import MOST_SECRETS
 from amqproxy.proxy.faulty_transport import FaultyTransport
+from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.logins.attempt import Identity, LoginAttempt, LoginDenied
 from amqproxy.proxy.logins.credential import Credential
 from amqproxy.proxy.logins.handshake import Offer
 from amqproxy.proxy.logins.login_check import Login
 from amqproxy.proxy.session import parked_session
 from amqproxy.proxy.session.login_transport import LoginTransport
+from amqproxy.proxy.session.session import Session
+from amqproxy.proxy.session.traffic import Traffic
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.proxy.upstreams.member import Member
 from amqproxy.proxy.upstreams.reach import BrokerLogin
@@ -46,6 +49,7 @@ from tests.proxy import stage as staging
 from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, LOGIN, MESSAGES
 from tests.proxy.amqp010_stage import close, names, play, say
 from tests.proxy.recording_tap import Audience
+from tests.proxy.session.collector import without_collector
 from tests.proxy.stage import OPEN, Stage, staged
 from tests.transcripts.words import method, octets
 
@@ -730,3 +734,23 @@ async def test_a_login_leaves_no_garbage_that_has_to_be_collected() -> None:
         assert left() is None
     finally:
         gc.enable()
+
+
+async def test_a_session_whose_client_has_logged_in_leaves_no_garbage_either() -> None:
+    def parts() -> int:
+        kinds = (Session, LoginTransport, Traffic, Leg)
+        return sum(isinstance(each, kinds) for each in gc.get_objects())
+
+    with without_collector():
+        before = parts()
+        async with staged(LOGGED_IN, login=Login(Known())) as stage:
+            assert parts() > before
+            stage.client.perform("connection.close")
+            await stage.broker.sees()
+            stage.broker.perform("connection.close-ok, EOF")
+            await stage.client.sees()
+            stage.client.perform("EOF")
+            await stage.is_over.wait()
+            del stage.session
+            await wait_all_tasks_blocked()
+            assert parts() == before

@@ -38,7 +38,7 @@ class OwnUpstream:
         self._offsets: dict[int, int] = {}
         self._leaving: set[int] = set()
         self._client_reader = FrameReader()
-        self._tell: Callable[[bytes], None] = lambda data: None
+        self._tell: Callable[[bytes], None] = _ignore
         self._reader = FrameReader(frame_max=0)
         self._is_reading = True
 
@@ -97,6 +97,10 @@ class OwnUpstream:
         channel.last_queue = ""
         methods = [encode_method(channel.number, ChannelCloseOk()), *self._opening(channel, awaited)]
         await self.transport.send(b"".join(methods))
+
+    def let_go(self) -> None:
+        """Drop the reference to the client, which is told nothing besides any more."""
+        self._tell = _ignore
 
     async def receive(self) -> bytes:
         """Return what the broker sends, with the client's numbers of confirms.
@@ -179,3 +183,7 @@ class OwnUpstream:
 def is_close(raw: bytes) -> bool:
     """Whether a frame is connection.close."""
     return raw[:1] == b"\x01" and raw[7:11] == b"\x00\x0a\x00\x32"
+
+
+def _ignore(data: bytes) -> None:
+    """Tell nobody."""

@@ -98,6 +98,7 @@ class PooledTransport(ClientPlace):
                     self._end_sharing()
                     self._pinning.settle(str(self.pinned))
                     self._settled_relays.set()
+                    self._let_go()
                 with trio.CancelScope() as self._listening:
                     data = await self._own.receive()
                     self.received += len(data)
@@ -343,6 +344,14 @@ class PooledTransport(ClientPlace):
         self._is_closed = True
         self._news.set()
         self._settled_relays.set()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Drop the references to the session: short-lived clients come faster than cyclic garbage is collected."""
+        for name in ("_pinning", "_note_pin", "_on_leave"):
+            self.__dict__.pop(name, None)
+        if self._own is not None:
+            self._own.let_go()
 
 
 def _has_text(frame: Frame) -> bool:

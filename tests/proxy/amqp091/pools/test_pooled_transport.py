@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -44,6 +45,7 @@ from amqproxy.proxy.upstreams.member import Member
 from amqproxy.sockets.transport import Transport, TransportBroken
 from tests.proxy.amqp091.pools.open_connection import methods_in, open_connection
 from tests.proxy.amqp091.pools.scripted_broker import ScriptedBroker
+from tests.proxy.session.collector import without_collector
 
 FRAME_MAX = 8192
 """Largest frame of the shared connection; the client may send larger ones."""
@@ -94,11 +96,18 @@ class Client:
 
     def __init__(self, upstream: SharedUpstream, nursery: trio.Nursery, **config: Any) -> None:
         self.own, self.tried = ScriptedBroker.opened(), ScriptedBroker.opened()
-        self._nursery = nursery
+
+        async def open_scout() -> SharedUpstream:
+            scout = tried.upstream()
+            nursery.start_soon(scout.run)
+            scout.flush()
+            return scout
+
+        tried = self.tried
         self.transport = PooledTransport(
             upstream,
             cast("Member", object()),
-            Scout(self._open_scout, RequestProofs(trio.current_time), 5.0),
+            Scout(open_scout, RequestProofs(trio.current_time), 5.0),
             PoolConfig(**config),
             open_connection(),
             Pinning(self._dial, lambda reason: None),
@@ -109,12 +118,6 @@ class Client:
 
     async def _dial(self, member: Member) -> tuple[Transport, bytes]:
         return self.own, encode_method(0, ConnectionOpenOk())
-
-    async def _open_scout(self) -> SharedUpstream:
-        upstream = self.tried.upstream()
-        self._nursery.start_soon(upstream.run)
-        upstream.flush()
-        return upstream
 
     async def send(self, *methods: tuple[int, Method]) -> None:
         """Send methods on channels in one piece."""
@@ -289,3 +292,26 @@ async def test_the_queue_that_was_declared_last_is_known_on_a_connection_of_its_
             QueueDeclare(0, "q", passive=True),
             *again,
         ]
+
+
+@pytest.mark.parametrize("is_pinned", [False, True])
+async def test_a_client_that_leaves_waits_for_no_garbage_collector(autojump_clock: object, is_pinned: bool) -> None:
+    """With hundreds of short-lived clients a second, garbage of each would fill the memory between two collections."""
+    async with trio.open_nursery() as nursery:
+        upstream = ScriptedBroker.opened().upstream()
+        nursery.start_soon(upstream.run)
+        upstream.flush()
+        with without_collector():
+            client = Client(upstream, nursery)
+            await client.send((1, ChannelOpen()))
+            await client.told(1)
+            if is_pinned:
+                client.own.write_bytes(encode_method(1, BasicQosOk()))
+                async with trio.open_nursery() as directions:
+                    directions.start_soon(client.send, (1, QOS))
+                    assert await client.told(1) == [(1, BasicQosOk())]
+            await client.transport.aclose()
+            left = weakref.ref(client.transport)
+            del client
+            assert left() is None
+        nursery.cancel_scope.cancel()
