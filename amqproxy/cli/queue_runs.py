@@ -127,6 +127,8 @@ def run(
         raise Failure(f"{where}: {error}", MISUSED if isinstance(error, Disturbed) else FAILED) from None
     except ConfigError as error:
         raise Failure(f"{where}: --ca: {error}", MISUSED) from None
+    except BrokenPipeError:
+        raise  # the reader of the output has gone: an exit code of its own
     except OSError as error:
         raise Failure(f"{where}: {error.filename or ''}: {error.strerror}") from None
     finally:

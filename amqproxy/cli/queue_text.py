@@ -72,8 +72,8 @@ def result_lines(report: RunReport) -> Iterator[str]:
         yield f"{report.not_looked_at} messages behind were not looked at"
     if report.possible_repeats:
         yield (
-            f"{report.possible_repeats} possible duplicates: an earlier run had sent them when it was ended, and they "
-            "were still in the queue"
+            f"{report.possible_repeats} possible duplicates: earlier runs may have sent them before they were ended in "
+            "the middle, and they were still in the queue"
         )
     if report.uncertain:
         yield f"{report.uncertain} were sent, and their outcome is not known: they are in the queue, and perhaps there"

@@ -2,7 +2,8 @@
 
 No broker acknowledges an acknowledgement: when a process is killed between the confirm of a message and its
 acknowledgement, the message is at its new place and in the queue. The next run over the queue finds the digests of
-that batch here, and counts the redelivered messages that are equal.
+that batch here, and counts the redelivered messages that are equal. Counts of runs that could not report them, since
+they were killed, too, are kept in the first bytes of the file.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from amqproxy.workbench.held_message import HeldMessage
 DIGEST = 16
 """Bytes of a digest."""
 
+COUNT = 8
+"""Bytes of the count in front of the digests."""
+
 
 class QueueBusy(Exception):
     """Another process of this machine works on the queue."""
@@ -32,6 +36,8 @@ class BatchJournal:
         name = hashlib.sha256("\0".join((broker, vhost, queue)).encode("utf-8", "surrogateescape")).hexdigest()
         self._path = directory / f"{name[:32]}.batch"
         self._file = -1
+        self.repeats = 0
+        """Suspects that were done again since the last run that was completed; an upper bound after several kills."""
         self._suspects: Counter[bytes] = Counter()
         self._seen: Counter[bytes] = Counter()
 
@@ -44,7 +50,8 @@ class BatchJournal:
             os.close(self._file)
             raise QueueBusy("another run works on this queue") from None
         data = os.pread(self._file, os.fstat(self._file).st_size, 0)
-        self._suspects.update(data[at : at + DIGEST] for at in range(0, len(data) - DIGEST + 1, DIGEST))
+        self.repeats = int.from_bytes(data[:COUNT])
+        self._suspects.update(data[at : at + DIGEST] for at in range(COUNT, len(data) - DIGEST + 1, DIGEST))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -60,16 +67,15 @@ class BatchJournal:
         if self._suspects and message.is_redelivered and self._suspects[message.digest] > 0:
             self._seen[message.digest] += 1
 
-    def meet(self, message: HeldMessage) -> bool:
-        """Whether an earlier run may have dealt with the message that is done now; each one counts once."""
+    def meet(self, message: HeldMessage) -> None:
+        """Count a message that is done now, if an earlier run may have dealt with it; each one counts once."""
         if not self._suspects or not message.is_redelivered:
-            return False
+            return
         digest = message.digest
-        if self._suspects[digest] <= 0:
-            return False
-        self._suspects[digest] -= 1
-        self._seen[digest] -= 1
-        return True
+        if self._suspects[digest] > 0:
+            self._suspects[digest] -= 1
+            self._seen[digest] -= 1
+            self.repeats += 1
 
     def begin(self, messages: Iterable[HeldMessage]) -> None:
         """Note the messages of a batch before they are sent, in place of the batch before it.
@@ -77,9 +83,15 @@ class BatchJournal:
         Call it only after an answer of the source that came behind the last acknowledgements. Suspects that were not
         met stay.
         """
-        digests = b"".join((self._suspects | Counter(message.digest for message in messages)).elements())
-        os.pwrite(self._file, digests, 0)
-        os.ftruncate(self._file, len(digests))
+        batch = Counter(message.digest for message in messages)
+        # Killed behind the acknowledgements, this run could not count those of the batch any more.
+        repeats = self.repeats + (batch & self._suspects).total()
+        self._write(repeats, self._suspects | batch)
+
+    def _write(self, repeats: int, digests: Counter[bytes]) -> None:
+        data = repeats.to_bytes(COUNT) + b"".join(digests.elements())
+        os.pwrite(self._file, data, 0)
+        os.ftruncate(self._file, len(data))
 
     def clear(self, *, is_whole: bool) -> None:
         """Forget the batch: the source has answered behind its acknowledgements.
@@ -88,4 +100,4 @@ class BatchJournal:
         """
         if is_whole:
             self._suspects &= self._seen
-        self.begin(())
+        self._write(0, self._suspects)

@@ -101,6 +101,7 @@ class QueuePass:
     async def run(self) -> None:
         """Pass through the queue; raise `MoveFailed` or one of `LOST`, after which unsettled messages are in it."""
         report, selection = self._report, self._selection
+        report.possible_repeats = 0 if self._journal is None else self._journal.repeats
         is_empty = False
         while not (is_empty or self.is_stopping or self._is_enough):
             room = selection.window - self._reader.held
@@ -179,7 +180,9 @@ class QueuePass:
         for message, outcome in zip(chosen, outcomes, strict=True):
             if outcome == "":
                 report.done += 1
-                report.possible_repeats += self._journal is not None and self._journal.meet(message)
+                if self._journal is not None:
+                    self._journal.meet(message)
+                    report.possible_repeats = self._journal.repeats
                 continue
             kept.append(message)
             if isinstance(outcome, str):
@@ -193,6 +196,9 @@ class QueuePass:
         fatal = self._disturbance.fatal_count
         if fatal is None or not (doomed := [message for message in kept if message.delivery_count >= fatal]):
             return
+        if self._journal is not None:
+            await self._reader.depth()  # answered behind the acknowledgements of the batch that the journal has
+            self._journal.begin(doomed)
         outcomes = await self._rescue(doomed)
         saved = [message for message, outcome in zip(doomed, outcomes, strict=True) if not outcome]
         await self._reader.acknowledge(saved)

@@ -234,6 +234,9 @@ async def noted(plan: RunPlan, report: RunReport, facts: dict[str, Any]) -> Asyn
         except (Disturbed, QueueBusy) as error:
             report.failure = str(error)
             raise
+        except trio.Cancelled:
+            report.is_interrupted = True
+            raise
     finally:
         if audit is not None:
             audit.note("ended", report.to_json())

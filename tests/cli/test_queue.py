@@ -188,3 +188,16 @@ def test_ctrl_c_loses_nothing(bench: BenchAt, tmp_path: Path) -> None:
     _, errors = process.communicate()
     assert process.returncode in (0, 130), errors
     assert bench.depth(source) + bench.depth(target) == 5000
+
+
+def test_a_reader_that_goes_away_ends_a_peek(bench: BenchAt) -> None:
+    queue = bench.numbered(2000)
+    process = start("queue", "peek", url(bench), queue, "--limit", "2000")
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr is not None
+    process.stderr.read()
+    process.stderr.close()
+    assert process.wait() == 141
+    assert bench.depth(queue) == 2000

@@ -5,11 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import trio
 
+from amqproxy.rabbitmq.profile import PROFILES
+from amqproxy.workbench.broker_api import APIFailed, BrokerAPI
 from amqproxy.workbench.destination import ToExchange, ToOrigin, ToQueue
 from amqproxy.workbench.disturbance import Disturbed
-from amqproxy.workbench.queue_facts import Given
-from tests.workbench.bench_queue import BenchAt
+from amqproxy.workbench.queue_facts import Given, _limit_of
+from tests.real.poll import until
+from tests.real.ports import free_port
+from tests.real.rabbitmq import running
+from tests.real.rabbitmq_installation import chosen
+from tests.workbench.bench_queue import BenchAt, Ends
 
 pytestmark = pytest.mark.real
 
@@ -149,3 +156,45 @@ def test_a_quorum_queue_is_not_touched_while_its_limit_is_unknown(bench: BenchAt
         refusal = str(error)
     assert "--api" in refusal or "No return counts" in bench.said[-1]  # RabbitMQ 4.3 counts none
     assert len(bench.bodies(queue)) == 1
+
+
+@pytest.mark.parametrize("arguments", [{}, {"x_queue_type": "quorum"}], ids=["classic", "quorum"])
+def test_messages_of_a_killed_run_are_known_again(bench: BenchAt, arguments: dict[str, str]) -> None:
+    """Headers of a quorum queue's messages change with each return, and RabbitMQ 4.3 sorts them then."""
+    source, target = bench.declare(**arguments), bench.declare()
+    bench.publish(source, NUMBERS, headers={"z": 1, "a": [{"b": "c"}], "m": True}, priority=3)
+    given = Given(type="quorum", delivery_limit=-1) if arguments else CLASSIC
+    assert bench.settled(source, Ends(bench, target), given).failure == "killed"
+    assert bench.depth(source) == 6
+    bench.peeked(source, given, limit=3)
+    assert bench.moved(source, ToQueue(target), given).possible_repeats == 6
+    assert len(bench.bodies(target)) == 12
+
+
+def test_the_management_api_tells_type_and_limit(tmp_path: Path) -> None:
+    """Of RabbitMQ, with its plugin."""
+    port = free_port()
+    settings = {"management.tcp.port": port, "management.tcp.ip": "127.0.0.1"}
+    directory = tmp_path / "broker"
+    directory.mkdir()
+    with running(directory, chosen(), settings, ("rabbitmq_management",)) as node:
+        bench = BenchAt(node.port)
+        api = BrokerAPI(url=f"http://127.0.0.1:{port}", user="guest", password="guest")
+        queue = bench.numbered(3, x_queue_type="quorum", x_delivery_limit=2)
+        until(lambda: _answers(api), "the management API")
+        assert len(bench.peeked(queue, Given(api=api))) == 3
+        assert bench.depth(queue) == 3
+        node.ctl("set_policy", "limit", queue, '{"delivery-limit": 1}', "--apply-to", "queues")
+        until(lambda: trio.run(_limit, api, queue) == 1, "the policy to hold")
+
+
+async def _limit(api: BrokerAPI, queue: str) -> int | None:
+    return _limit_of(await api.queue("/", queue), PROFILES["4.0"])
+
+
+def _answers(api: BrokerAPI) -> bool:
+    try:
+        trio.run(api.queue, "/", "none")
+    except APIFailed as error:
+        return "404" in str(error)
+    return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import trio
 from pika.adapters.blocking_connection import BlockingChannel
 
 from amqproxy.configuration.upstream_config import UpstreamConfig
+from amqproxy.moving.message_forwarder import MoveFailed
 from amqproxy.moving.move_job import MoveEnd
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.workbench.destination import Destination
@@ -21,7 +22,7 @@ from amqproxy.workbench.held_message import HeldMessage
 from amqproxy.workbench.move import Change
 from amqproxy.workbench.peek import peek
 from amqproxy.workbench.queue_facts import Given, QueueFacts
-from amqproxy.workbench.queue_pass import Action, Selection
+from amqproxy.workbench.queue_pass import Action, Outcome, Selection
 from amqproxy.workbench.run_report import RunReport
 from amqproxy.workbench.runs import Bench, BenchQueue, RunPlan, Told, look_through, move, noted, opened
 
@@ -157,3 +158,17 @@ class BenchAt:
 
         trio.run(main)
         return report
+
+
+class Ends:
+    """An action that does what another one does, and then ends as a killed process would."""
+
+    uncertain = 0
+
+    def __init__(self, bench: BenchAt, target: str) -> None:
+        self.bench = bench
+        self.target = target
+
+    async def settle(self, messages: Sequence[HeldMessage]) -> Sequence[Outcome]:
+        self.bench.publish(self.target, [message.body for message in messages])
+        raise MoveFailed("killed")

@@ -7,32 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from amqproxy.moving.message_forwarder import MoveFailed
 from amqproxy.workbench.batch_journal import BatchJournal, QueueBusy
 from amqproxy.workbench.destination import ToExchange, ToQueue
 from amqproxy.workbench.held_message import HeldMessage
 from amqproxy.workbench.queue_pass import KEPT, Outcome
-from tests.workbench.bench_queue import BenchAt
+from tests.workbench.bench_queue import BenchAt, Ends
 
 Bodies = list[bytes]
 
 
 def numbers(*given: int) -> Bodies:
     return [b"%d" % number for number in given]
-
-
-class Ends:
-    """An action that does what another one does, and then ends as a killed process would."""
-
-    uncertain = 0
-
-    def __init__(self, bench: BenchAt, target: str) -> None:
-        self.bench = bench
-        self.target = target
-
-    async def settle(self, messages: Sequence[HeldMessage]) -> Sequence[Outcome]:
-        self.bench.publish(self.target, [message.body for message in messages])
-        raise MoveFailed("killed")
 
 
 def test_a_window_bounds_how_deep_it_looks(bench: BenchAt) -> None:
@@ -146,3 +131,25 @@ def test_an_audit_says_who_did_what(bench: BenchAt, tmp_path: Path) -> None:
     begun, ended = map(msgspec.json.decode, (bench.state / "audit.jsonl").read_bytes().splitlines())
     assert (begun["event"], begun["queue"], begun["command"], begun["run"]) == ("begun", source, "move", ended["run"])
     assert (ended["event"], ended["done"]) == ("ended", 1)
+
+
+def test_counts_of_runs_that_were_killed_as_well_are_kept(bench: BenchAt) -> None:
+    source, target = bench.numbered(300), bench.declare()
+    assert bench.settled(source, Ends(bench, target)).failure == "killed"
+    again = bench.settled(source, Twice(bench, target))
+    assert (again.done, again.possible_repeats, again.failure) == (256, 256, "killed")
+    report = bench.moved(source, ToQueue(target))
+    assert (report.done, report.possible_repeats) == (44, 256 + 44)
+    assert len(bench.taken(target)) == 600
+    bench.publish(source, numbers(0))
+    assert bench.moved(source, ToQueue(target)).possible_repeats == 0
+
+
+class Twice(Ends):
+    """It ends at its second batch."""
+
+    async def settle(self, messages: Sequence[HeldMessage]) -> Sequence[Outcome]:
+        if messages[0].position:
+            return await super().settle(messages)
+        self.bench.publish(self.target, [message.body for message in messages])
+        return [""] * len(messages)
