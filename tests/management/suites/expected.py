@@ -6,9 +6,16 @@ from collections.abc import Mapping
 
 _SHOVEL = "waits for what a running shovel declares: shovels are kept as parameters, and do not run"
 _STREAM = "asks for a listener of RabbitMQ's stream protocol, which this broker does not have"
+_LINK = "expects a link that is running or starting: this one is shown with the error that the broker does not federate"
+
+_HOLE = "RabbitMQ HTTP API client"
 
 EXPECTED: Mapping[str, Mapping[str, str]] = {
-    "rabbit-hole": {},
+    "rabbit-hole": {
+        f"{_HOLE} GET /api/federation-links/{{vhost}} when there are links returns the list of links": _LINK,
+        f"{_HOLE} PUT /api/parameters/{{component}}/{{vhost}}/{{name}} when the parameter does not exist "
+        "creates the parameter": "expects no parameters, and finds the upstream that the spec of links leaves behind",
+    },
     "rabbitmq_http_client": {
         "async_dynamic_shovel_tests::test_async_declare_a_dynamic_amqp091_shovel": _SHOVEL,
         "blocking_dynamic_shovel_tests::test_blocking_declare_a_dynamic_amqp091_shovel": _SHOVEL,
