@@ -297,11 +297,11 @@ PARAMETERS = [
     Change("PUT", "parameters/nope/%2F/x", {"value": {}}),
     Change("PUT", "parameters/policy/%2F/x", {"value": {}}),
     Change("PUT", "parameters/operator_policy/%2F/x", {"value": {"pattern": "x", "definition": {"max-length": 3}}}),
-    Change("PUT", "parameters/vhost-limits/new/limits", {"value": {"max-queues": 300}}),
-    Change("PUT", "parameters/vhost-limits/new/limits", {"value": {"max-x": 300}}),
-    Change("GET", "vhost-limits/new"),
-    Change("DELETE", "parameters/vhost-limits/new/limits"),
-    Change("DELETE", "parameters/vhost-limits/new/limits"),
+    Change("PUT", "parameters/vhost-limits/a%2Fb/limits", {"value": {"max-queues": 300}}),
+    Change("PUT", "parameters/vhost-limits/a%2Fb/limits", {"value": {"max-x": 300}}),
+    Change("GET", "vhost-limits/a%2Fb"),
+    Change("DELETE", "parameters/vhost-limits/a%2Fb/limits"),
+    Change("DELETE", "parameters/vhost-limits/a%2Fb/limits"),
     *(
         Change("PUT", SHOVEL, {"value": each})
         for each in (
@@ -328,7 +328,6 @@ PARAMETERS = [
     Change("DELETE", "shovels/vhost/%2F/s/restart"),
     Change("DELETE", "shovels/vhost/%2F/nope/restart"),
     Change("DELETE", "shovels/vhost/%2F/s", user="mona"),
-    Change("GET", "definitions/%2F"),
     Change("DELETE", "shovels/vhost/%2F/s"),
     Change("DELETE", "shovels/vhost/%2F/s"),
     Change("GET", "federation-links/%2F"),
