@@ -26,7 +26,7 @@ from amqproxy.management.body import check_announced, read_body
 from amqproxy.management.broker_source import BrokerFacts, BrokerSource
 from amqproxy.management.call import Call, Done
 from amqproxy.management.failure import Challenge, Failure, WrongPassword, not_found, refusal
-from amqproxy.management.listing import Rows, list_query, listed, name_matcher, selected
+from amqproxy.management.listing import Chunks, Rows, list_query, listed, name_matcher, selected
 from amqproxy.management.login import Logins, form_credentials
 from amqproxy.management.response_headers import ResponseHeaders
 from amqproxy.management.route import Found, Routes
@@ -129,6 +129,9 @@ class ManagementApp:
             query = list_query(call.query, has_pages=answer.has_pages)
             is_chosen = name_matcher(query, refuses_patterns=not facts.is_4)
             async with aclosing(listed(answer, query, is_chosen)) as chunks:
+                await response.stream(chunks)
+        elif isinstance(answer, Chunks):
+            async with aclosing(answer.chunks) as chunks:
                 await response.stream(chunks)
         elif isinstance(answer, Done):
             await response.done(answer)

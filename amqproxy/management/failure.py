@@ -57,6 +57,8 @@ def refusal(error: RequestError) -> Failure:
             return Failure(413, "payload_too_large", str(error))
         case "invalid" | "malformed":
             return bad_request(str(error))
+        case "failed":
+            return Failure(500, "internal_error", str(error))
         case "unreachable":
             return Failure(503, "service_unavailable", "the broker does not answer")
         case _:

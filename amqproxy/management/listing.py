@@ -51,6 +51,12 @@ class Rows(NamedTuple):
     numbers: tuple[int, int] | None = None
 
 
+class Chunks(NamedTuple):
+    """A response that is made while it is sent."""
+
+    chunks: AsyncGenerator[bytes]
+
+
 class ListQuery(NamedTuple):
     """The part of a query that concerns a list. `page` is None for a whole list."""
 

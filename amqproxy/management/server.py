@@ -9,6 +9,7 @@ import socket
 import uvicorn
 
 from amqproxy.management.app import ManagementApp
+from amqproxy.management.certificate_renewal import CertificateRenewal
 from amqproxy.management.settings import Settings
 from amqproxy.web import server_log
 from amqproxy.web.child import SHUTDOWN_SECONDS
@@ -47,6 +48,10 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
         lifespan="off",
     )
     tasks = [asyncio.create_task(peers.watch()), asyncio.create_task(app.sample())]
+    config.load()
+    if settings.certificate is not None and config.ssl is not None:
+        renewal = CertificateRenewal(config.ssl, settings.certificate, settings.key)
+        tasks.append(asyncio.create_task(renewal.run()))
     try:
         await uvicorn.Server(config).serve([listener])
     finally:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -18,12 +18,26 @@ from amqproxy.broker.vhost import VirtualHost
 from amqproxy.control.request_error import RequestError
 
 
+class Unfinished(Protocol):
+    """The rest of a change, which later turns of the loop do."""
+
+    is_done: bool
+    on_done: Callable[[], None]
+
+    def check(self) -> None:
+        """Raise `RequestError` if the work, which is done, has failed."""
+
+
 class Actor(NamedTuple):
-    """A user, the broker, and the time in seconds of the broker's clock."""
+    """A user, the broker, and the time in seconds of the broker's clock.
+
+    A change may leave work to later turns, in `unfinished`; if that is None, all of it is done at once.
+    """
 
     broker: Broker
     user: User
     now: float
+    unfinished: list[Unfinished] | None = None
 
     def vhost(self, name: str) -> VirtualHost:
         """Return a virtual host; `RequestError` with the name `no-vhost` without one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -12,6 +12,7 @@ from amqproxy.amqp091.errors import AccessRefused
 from amqproxy.amqp091.properties import Properties
 from amqproxy.broker.access.permissions import READ, WRITE
 from amqproxy.broker.amqp091 import publish_checks
+from amqproxy.broker.amqp091.publisher import AT_ONCE
 from amqproxy.broker.arguments import check_short
 from amqproxy.broker.definitions.definitions_json import definition_value
 from amqproxy.broker.exchanges.exchange import Exchange
@@ -21,6 +22,7 @@ from amqproxy.broker.queues.paged_bodies import whole
 from amqproxy.broker.queues.paged_messages import UNREADABLE
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
+from amqproxy.broker.work import Quantum
 from amqproxy.control.changes.access_changes import Answer, Change
 from amqproxy.control.changes.actor import Actor
 from amqproxy.control.request_error import RequestError
@@ -69,11 +71,49 @@ class Publish(Change, frozen=True, tag="publish"):
             # Its consumers could not receive it: a content header is one frame.
             raise RequestError("invalid", f"properties have {most} bytes at most, not {len(message.header)}")
         queues = vhost.router.route(exchange, message, actor.now).queues
+        enqueueing = Enqueueing(queues, message)
         _count_publish(vhost, exchange, queues)
-        taken = [queue.publish(message, actor.now) for queue in queues]
-        if not all(taken):
-            raise RequestError("rejected", "Unable to publish message. Check queue limits.")
+        if actor.unfinished is None or len(queues) <= AT_ONCE:
+            enqueueing.add(queues, actor.now)
+            enqueueing.check()
+        else:
+            actor.unfinished.append(enqueueing)
+            actor.broker.work.do(enqueueing.steps(vhost.work.quantum, actor.now), actor.now)
         return {"routed": bool(queues)}
+
+
+class Enqueueing:
+    """A message on its way to many queues."""
+
+    def __init__(self, queues: Sequence[Queue], message: Message) -> None:
+        self._queues = queues
+        self._message = message
+        self._is_taken = True
+        self.is_done = False
+        self.on_done: Callable[[], None] = lambda: None
+
+    def add(self, queues: Sequence[Queue], now: float) -> None:
+        """Add the message to some of the queues."""
+        for queue in queues:
+            if not queue.is_deleted and not queue.publish(self._message, now):
+                self._is_taken = False
+
+    def steps(self, quantum: Quantum, now: float) -> Generator[None, float, None]:
+        """Add the message to all queues, in steps."""
+        size = min(AT_ONCE, quantum.step)
+        try:
+            for start in range(0, len(self._queues), size):
+                self.add(self._queues[start : start + size], now)
+                if quantum.spend(size):
+                    now = yield
+        finally:
+            self.is_done = True
+            self.on_done()
+
+    def check(self) -> None:
+        """Raise `RequestError` if a queue has rejected the message."""
+        if not self._is_taken:
+            raise RequestError("rejected", "Unable to publish message. Check queue limits.")
 
 
 def _count_publish(vhost: VirtualHost, exchange: Exchange, queues: Sequence[Queue]) -> None:

@@ -17,7 +17,7 @@ from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.machine_resources import disk_free, memory_in_use, open_files
 from amqproxy.broker.server.served_connection import ServedConnection
 from amqproxy.broker.storage.journal import Journal
-from amqproxy.control.changes.actor import Actor
+from amqproxy.control.changes.actor import Actor, Unfinished
 from amqproxy.control.changes.any_change import applied
 from amqproxy.control.management.objects import KINDS, Selection, queue_entry
 from amqproxy.control.management.queue_pages import queue_page
@@ -114,7 +114,20 @@ class BrokerManagement:
         if user is None:
             raise RequestError("no-user", f"there is no user {request.user!r}")
         self._broker.work.quantum.begin()
-        answer = applied(request.change, Actor(self._broker, user, current_time()))
+        unfinished: list[Unfinished] = []
+        try:
+            answer = applied(request.change, Actor(self._broker, user, current_time(), unfinished))
+        except RequestError:
+            raise
+        except Exception as error:  # noqa: BLE001 - it fails this request, and no other of the same client
+            self._broker.events.fail("change failed", error, change=type(request.change).__name__)
+            raise RequestError("failed", "this failed; the log of the broker has the reason") from None
+        for each in unfinished:
+            is_over = trio.Event()
+            each.on_done = is_over.set
+            if not each.is_done:
+                await is_over.wait()
+            each.check()
         if self._broker.storage is not None:
             await _kept(self._broker.storage.journal)
         return answer

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+
+import msgspec
 
 from amqproxy.control import RequestError
 from amqproxy.management.call import Call, Done, Entry
 from amqproxy.management.failure import bad_request
+from amqproxy.management.listing import CHUNK, Chunks
 from amqproxy.management.resources.overview import cluster_name
 
 SECTIONS = (
@@ -24,23 +27,13 @@ MISSING_VHOST = re.compile(r"virtual host '(.*)' does not exist")
 ARGUMENTS = ("durable", "auto_delete", "arguments")
 
 
-async def definitions(call: Call) -> Entry:
+async def definitions(call: Call) -> Chunks:
     """Return users, virtual hosts, permissions, parameters, policies, queues, exchanges and bindings."""
     found: Entry = {
         "rabbit_version": call.facts["version"],
         "rabbitmq_version": call.facts["version"],
         "product_name": "RabbitMQ",
         "product_version": call.facts["version"],
-        "users": [each async for each in call.broker.objects("users")],
-        "vhosts": [_vhost(call, each) async for each in call.broker.objects("vhosts")],
-        "permissions": [each async for each in call.broker.objects("permissions")],
-        "topic_permissions": [each async for each in call.broker.objects("topic-permissions")],
-        "parameters": [each async for each in call.broker.objects("parameters")],
-        "global_parameters": [each async for each in call.broker.objects("global-parameters")],
-        "policies": [each async for each in call.broker.objects("policies")],
-        "queues": [each async for each in _queues(call, ("name", "vhost"))],
-        "exchanges": [each async for each in _exchanges(call, ("name", "vhost"))],
-        "bindings": [each async for each in _bindings(call, ("source", "vhost"))],
     }
     if call.facts.is_4:
         cluster = await cluster_name(call)
@@ -49,7 +42,41 @@ async def definitions(call: Call) -> Entry:
             "original_cluster_name": cluster,
             "rabbitmq_definition_format": "cluster",
         }
-    return found
+    return Chunks(_sections(call, found))
+
+
+async def _sections(call: Call, first: Entry) -> AsyncGenerator[bytes]:
+    """Yield definitions as they are read, one chunk in memory at a time."""
+    objects = call.broker.objects
+    sections: Mapping[str, AsyncIterator[Entry]] = {
+        "users": objects("users"),
+        "vhosts": _vhosts(call),
+        "permissions": objects("permissions"),
+        "topic_permissions": objects("topic-permissions"),
+        "parameters": objects("parameters"),
+        "global_parameters": objects("global-parameters"),
+        "policies": objects("policies"),
+        "queues": _queues(call, ("name", "vhost")),
+        "exchanges": _exchanges(call, ("name", "vhost")),
+        "bindings": _bindings(call, ("source", "vhost")),
+    }
+    chunk = bytearray(msgspec.json.encode(first)[:-1])
+    for name, entries in sections.items():
+        chunk += b',"%s":[' % name.encode()
+        is_first = True
+        async for entry in entries:
+            chunk += (b"" if is_first else b",") + msgspec.json.encode(entry)
+            is_first = False
+            if len(chunk) >= CHUNK:
+                yield bytes(chunk)
+                chunk.clear()
+        chunk += b"]"
+    yield bytes(chunk) + b"}"
+
+
+async def _vhosts(call: Call) -> AsyncIterator[Entry]:
+    async for each in call.broker.objects("vhosts"):
+        yield _vhost(call, each)
 
 
 async def of_vhost(call: Call) -> Entry:

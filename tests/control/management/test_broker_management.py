@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import trio
+import trio.testing
 
 from amqproxy.broker.access.users import LoginRefused, User
+from amqproxy.control.changes.message_changes import Publish
+from amqproxy.control.changes.topology_changes import PurgeQueue
 from amqproxy.control.management.broker_management import BrokerManagement, ListenerFacts
-from amqproxy.control.request import ListBrokerObjects, LogInToBroker
+from amqproxy.control.request import ChangeBroker, ListBrokerObjects, LogInToBroker
 from amqproxy.control.request_error import RequestError
 from tests.control.served import Serving
 
@@ -59,3 +63,39 @@ def test_a_blank_password_is_refused(stored: str | None) -> None:
 def test_objects_are_made_when_they_are_read() -> None:
     found = management().objects(ListBrokerObjects(kind="queues"))
     assert [each["name"] for each in found if each is not None] == ["q"]
+
+
+async def test_an_unexpected_failure_of_a_change_fails_that_request_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    serving = Serving()
+    noted = BrokerManagement(serving.broker, serving.served)
+
+    def fail(*_: object) -> None:
+        raise KeyError("unexpected")
+
+    monkeypatch.setattr(PurgeQueue, "apply", fail)
+    with pytest.raises(RequestError) as failed:
+        await noted.change(ChangeBroker(user="guest", change=PurgeQueue(vhost="/", name="q")))
+    assert failed.value.name == "failed"
+    assert serving.broker.events.failures == 1
+
+
+async def test_a_message_for_many_queues_takes_several_turns() -> None:
+    serving = Serving()
+    for number in range(300):
+        serving.client.declare(f"q{number}")
+        serving.client.bind(f"q{number}", "amq.fanout")
+    serving.broker.work.quantum.limit(step=10)
+    change = Publish(vhost="/", exchange="amq.fanout", routing_key="", body="")
+    answers: list[object] = []
+
+    async def publish() -> None:
+        answers.append(await BrokerManagement(serving.broker, {}).change(ChangeBroker(user="guest", change=change)))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(publish)
+        await trio.testing.wait_all_tasks_blocked()
+        assert answers == []
+        while serving.broker.work:
+            serving.broker.work.go_on(0.0)
+    assert answers == [{"routed": True}]
+    assert all(serving.client.depth(f"q{number}") == 1 for number in (0, 150, 299))
