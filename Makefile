@@ -150,6 +150,9 @@ soak: $(VENV)/.test compile ## the tests that run for long
 fleet: $(VENV)/.test compile ## one of three brokers fails in each of 13 ways, under 40 clients that lose nothing, and as the proxy drains
 	$(BIN)/python -m pytest -m soak tests/real/test_fleet_matrix.py $(PYTEST)
 
+management-scale: $(VENV)/.test compile ## the management API with 50,000 queues: import, lists, memory, scrapers, and a client beside; SCALE=0.1 for a tenth
+	$(BIN)/python -m bench.management $(or $(SCALE),1)
+
 storm: $(VENV)/.test compile ## 5,000 clients of a killed broker return at once: when all are back, and what those of the other one notice
 	$(BIN)/python -m pytest -m soak --log-cli-level INFO tests/real/test_storm.py $(PYTEST)
 
@@ -244,4 +247,4 @@ $(PAGE): $(PAGE_SOURCES) | $(DEMO)
 tests/node/node_modules/.package-lock.json: tests/node/package-lock.json | $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/node --no-audit --no-fund || test "$$CI" != true
 
-.PHONY: help demo pipeline-demo check test test-compiled test-plain test-rabbitmq4 lint compile compile-ahead bench pictures fuzz soak fleet storm pool workbench soak-pump kills newest-rabbitmq qpid-suites management-suites hand-overs tsan clean system docs deb chart-apply chroot release-dry-run audit
+.PHONY: help demo pipeline-demo check test test-compiled test-plain test-rabbitmq4 lint compile compile-ahead bench pictures fuzz soak fleet management-scale storm pool workbench soak-pump kills newest-rabbitmq qpid-suites management-suites hand-overs tsan clean system docs deb chart-apply chroot release-dry-run audit
