@@ -20,12 +20,11 @@ import pytest
 from tests.real import raw
 from tests.real.fleet import Fleet
 from tests.real.malformed import MALFORMED, ask
-from tests.real.neighbourhood import Beside, Neighbourhood
+from tests.real.neighbourhood import FURTHER, Beside, Neighbourhood
 from tests.real.own import OwnBroker
 from tests.real.publishers import CONFIRM_SELECT, Publisher
 from tests.real.rabbitmq import RabbitMQ
 from tests.real.raw import Peer
-from tests.real.test_pool_neighbours import FURTHER
 
 pytestmark = [pytest.mark.real, pytest.mark.soak]
 

@@ -13,8 +13,8 @@ from uuid import uuid4
 import pytest
 
 from tests.real import raw
-from tests.real.malformed import BETTER, MALFORMED, WORKERS, Case, ask
-from tests.real.neighbourhood import QUEUE, Beside, Neighbourhood, many_channel_errors
+from tests.real.malformed import BETTER, MALFORMED, WORKERS, ask
+from tests.real.neighbourhood import FURTHER, QUEUE, Beside, Neighbourhood, many_channel_errors
 from tests.real.poll import until
 from tests.real.publishers import CONFIRM_SELECT, declare, drained
 from tests.real.rabbitmq import RabbitMQ
@@ -28,87 +28,6 @@ def neighbourhood(rabbitmq: RabbitMQ, tmp_path_factory: pytest.TempPathFactory) 
     found = Neighbourhood(tmp_path_factory.mktemp("neighbours"), rabbitmq.port)
     yield found
     found.fleet.kill()
-
-
-def _publish_with(flags: int, properties: bytes) -> bytes:
-    return raw.publish(1, "nowhere") + raw.header(1, 0, flags=flags, properties=properties)
-
-
-def _headers(entry: bytes) -> bytes:
-    return _publish_with(0x2000, raw.longstr(b"\x01k" + entry))
-
-
-FURTHER = [
-    Case("publish: immediate", "540", raw.publish(1, "q", bits=2) + raw.header(1, 0)),
-    Case("publish: bytes behind the last argument", "", raw.method(1, 60, 40, bytes(5) + b"extra") + raw.header(1, 0)),
-    Case("publish: unused bits", "carries on", raw.publish(1, "nowhere", bits=0xFC) + raw.header(1, 0)),
-    Case("publish: malformed exchange", "", raw.method(1, 60, 40, b"\0\0\1\xff\0\0") + raw.header(1, 0)),
-    Case("publish: missing exchange", "channel 404", raw.publish(1, "q", exchange="missing") + raw.header(1, 0)),
-    Case(
-        "publish: internal exchange",
-        "channel 403",
-        raw.publish(1, "q", exchange="amq.rabbitmq.trace") + raw.header(1, 0),
-    ),
-    Case("publish: wrong user_id", "channel 406", _publish_with(0x0010, raw.shortstr("somebody"))),
-    Case("publish: wrong expiration", "channel 406", _publish_with(0x0100, raw.shortstr("soon"))),
-    Case("publish: CC is not an array", "channel 406", _publish_with(0x2000, raw.longstr(b"\2CCI\0\0\0\1"))),
-    *(
-        Case(f"publish: header of type {each:c}", "", _headers(bytes([each]) + bytes(8)))
-        for each in b"tbBUuIilLfdDsSATqz"
-    ),
-    *(Case(f"publish: header of type {each:c}", "541", _headers(bytes([each]) + bytes(8))) for each in b"FVx"),
-    Case(
-        "consume: a consumer tag twice",
-        "530",
-        raw.queue_declare(1, "", exclusive=True) + 2 * raw.method(1, 60, 20, b"\0\0\0" + raw.shortstr("t") + bytes(5)),
-    ),
-    Case("qos: prefetch_size", "540", raw.method(1, 60, 10, b"\0\0\0\1\0\0\0")),
-    Case("recover: no requeue", "540", raw.method(1, 60, 110, b"\0")),
-    Case("flow: inactive", "540", raw.method(1, 20, 20, b"\0")),
-    Case("ack: unknown tag", "channel 406", raw.method(1, 60, 80, bytes(7) + b"\7\0")),
-    Case("tx: commit without select", "channel 406", raw.method(1, 90, 20)),
-    Case("tx: select with confirms", "channel 406", raw.method(1, 85, 10, b"\0") + raw.method(1, 90, 10)),
-    Case(
-        "exchange: unknown type",
-        "",
-        raw.method(1, 40, 10, b"\0\0" + raw.shortstr("odd") + raw.shortstr("odd") + bytes(5)),
-    ),
-    Case(
-        "exchange: reserved name",
-        "channel 403",
-        raw.method(1, 40, 10, b"\0\0" + raw.shortstr("amq.odd") + raw.shortstr("direct") + bytes(5)),
-    ),
-    Case("queue: reserved name", "channel 403", raw.queue_declare(1, "amq.odd", exclusive=False)),
-    Case(
-        "queue: unknown queue type",
-        "",
-        raw.method(
-            1, 50, 10, b"\0\0" + raw.shortstr("odd") + b"\2" + raw.longstr(b"\x0cx-queue-typeS" + raw.longstr(b"odd"))
-        ),
-    ),
-    Case(
-        "queue: master locator",
-        "",
-        raw.method(
-            1,
-            50,
-            10,
-            b"\0\0"
-            + raw.shortstr("odd")
-            + b"\2"
-            + raw.longstr(raw.shortstr("x-queue-master-locator") + b"S" + raw.longstr(b"odd")),
-        ),
-    ),
-    Case("secret: renewed", "", raw.method(0, 10, 70, raw.longstr(b"guest") + raw.shortstr("because"))),
-    Case("channel: 3,000th", "", raw.channel_open(3000)),
-    Case("channel: closed twice", "", 2 * raw.method(1, 20, 40, b"\0\xc8\0" + bytes(4))),
-    Case(
-        "channel: publish behind the close",
-        "carries on",
-        raw.method(1, 20, 40, b"\0\xc8\0" + bytes(4)) + raw.message(1, QUEUE, b"late"),
-    ),
-]
-"""Further faults of clients, most of them hard errors of RabbitMQ; with "" whatever is answered."""
 
 
 def test_a_hostile_neighbour_costs_nobody_anything(neighbourhood: Neighbourhood, rabbitmq: RabbitMQ) -> None:
