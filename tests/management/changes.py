@@ -108,7 +108,7 @@ QUEUES = [
     Change("PUT", "vhosts/of-null", b"null"),
     Change("DELETE", "vhosts/of-null"),
     Change("PUT", "users/of-null", b"null"),
-    Change("PUT", "exchanges/%2F/nope", {"type": "nope"}),
+    Change("PUT", "exchanges/%2F/nope", {"type": "of-no-plugin"}),
     Change("PUT", "exchanges/%2F/amq.ours", {"type": "direct"}),
     Change("GET", "exchanges/%2F/inner"),
     Change("POST", "bindings/%2F/e/ours/q/made", {"routing_key": "k", "arguments": {}}),

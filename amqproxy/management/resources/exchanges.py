@@ -50,7 +50,8 @@ async def put_exchange(call: Call) -> Done:
     flags = {"durable": True, "auto_delete": False, "internal": False}
     type_ = body.get("type", "direct")
     if not call.facts.is_4 and type_ not in call.facts["exchange_types"]:
-        raise bad_request(f"invalid exchange type '{type_}'")
+        fault = "unknown" if type_ and not call.facts.is_4 else "invalid"
+        raise bad_request(f"{fault} exchange type '{type_}'")
     return put(
         await call.change(
             "declare-exchange",
