@@ -30,6 +30,7 @@ class ManagementProcess(WebProcess):
             "content_security_policy": config.content_security_policy,
             "strict_transport_security": config.strict_transport_security,
             "frame_options": config.frame_options,
+            "metrics_without_login": config.metrics_without_login,
         }
         super().__init__(settings, listener, log)
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 class MessageCounts:
     """Messages counted since the object was created, as RabbitMQ's management counts them.
 
-    `published` counts publishes to the object, `routed` those from an exchange to a queue, once for each queue.
+    `published` counts publishes to the object, `routed` those from an exchange, or in a virtual host, to a queue, once
+    for each queue.
     Deliveries and gets without acknowledgement are counted apart from the others; of all of them, `redelivered` is the
     part that was delivered before. `returned` and `dropped` are unroutable: mandatory ones, and others. Dead letters,
     and messages that the broker itself publishes, are not counted.

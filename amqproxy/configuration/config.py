@@ -361,6 +361,8 @@ class ManagementConfig(Strict, frozen=True):
     """The header Strict-Transport-Security: RabbitMQ's management.hsts.policy."""
     frame_options: HeaderText | None = None
     """The header X-Frame-Options: RabbitMQ's management.headers.frame_options."""
+    metrics_without_login: bool = False
+    """Show /metrics to everybody, as RabbitMQ does on its port 15692, and not only to users with the tag monitoring."""
 
     def __post_init__(self) -> None:
         check_port(self.listen)

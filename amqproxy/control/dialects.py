@@ -63,6 +63,11 @@ def broker_dialect(connection: object) -> BrokerDialect:
     return next(dialect for kind, dialect in _BROKER.items() if isinstance(connection, kind))
 
 
+def broker_protocols() -> list[str]:
+    """Return the names of the protocols whose clients the broker may have."""
+    return [dialect.protocol for dialect in _BROKER.values()]
+
+
 def branch_entry(branch: object) -> Entry | None:
     """Return the entry of a branch of a distributed transaction; None if its protocol lists none."""
     return amqp010_broker.branch_entry(branch) if isinstance(branch, TransactionBranch) else None

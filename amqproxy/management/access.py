@@ -57,6 +57,7 @@ class Access(Enum):
     SELF_OR_MONITOR = "the user that the path names, and monitoring"
     SELF_OR_ADMINISTRATOR = "the user that the path names, and administrators"
     MONITOR = "monitoring"
+    METRICS = "monitoring, or anyone if the API is so configured"
     ADMINISTRATOR = "administrators"
 
 
@@ -71,7 +72,7 @@ def check_access(access: Access, user: User, values: Mapping[str, str], *, hides
     if not user.may_manage:
         raise not_authorised("Not management user")
     match access:
-        case Access.MONITOR if not user.is_monitor:
+        case Access.MONITOR | Access.METRICS if not user.is_monitor:
             raise not_authorised("Not monitor user")
         case Access.ADMINISTRATOR if not user.is_administrator:
             raise not_authorised("Not administrator user")

@@ -112,9 +112,10 @@ class ManagementApp:
         else:
             user = await self._user(scope, headers, found, method, facts)
             body = b"" if method == "GET" else await read_body(receive)
+        asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         call = Call(
             found.values,
-            dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
+            dict(asked),
             body,
             (headers.get("x-reason") or "Closed via management plugin")[:MAX_REASON],
             user,
@@ -123,6 +124,7 @@ class ManagementApp:
             self._settings,
             self._sampler.history,
             self._logins.attempts,
+            asked,
         )
         answer = await found.route.methods[method](call)
         if isinstance(answer, Rows):
@@ -132,7 +134,7 @@ class ManagementApp:
                 await response.stream(chunks)
         elif isinstance(answer, Chunks):
             async with aclosing(answer.chunks) as chunks:
-                await response.stream(chunks)
+                await response.stream(chunks, (b"content-type", answer.content_type.encode()))
         elif isinstance(answer, Done):
             await response.done(answer)
         else:
@@ -141,7 +143,7 @@ class ManagementApp:
     async def _user(self, scope: Scope, headers: Headers, found: Found, method: str, facts: BrokerFacts) -> User:
         """Return the user of a request that it may make; a `Failure` otherwise."""
         access, vhost = found.route.access_of(method), found.values.get("vhost")
-        if access is Access.ANYONE:
+        if access is Access.ANYONE or (access is Access.METRICS and self._settings.metrics_without_login):
             return NOBODY
         address, is_local = self._origin(scope, headers)
         authorization = headers.get("authorization", "")
@@ -204,13 +206,13 @@ class _Response:
         await self._send({"type": "http.response.body", "body": b"" if self._is_head else body})
 
     async def json(self, answer: Any, status: int = 200) -> None:
-        await self._json(msgspec.json.encode(answer), status)
+        await self._packed(msgspec.json.encode(answer), status)
 
-    async def _json(self, body: bytes, status: int = 200) -> None:
+    async def _packed(self, body: bytes, status: int = 200, kind: tuple[bytes, bytes] = JSON) -> None:
         if self._takes_gzip and len(body) > LEAST_COMPRESSED:
-            await self._whole(status, gzip.compress(body, COMPRESSION), JSON, GZIP)
+            await self._whole(status, gzip.compress(body, COMPRESSION), kind, GZIP)
         else:
-            await self._whole(status, body, JSON)
+            await self._whole(status, body, kind)
 
     async def done(self, done: Done) -> None:
         headers = [] if done.location is None else [(b"location", done.location.encode())]
@@ -220,15 +222,15 @@ class _Response:
         else:
             await self._whole(done.status, b"", *headers)
 
-    async def stream(self, chunks: AsyncIterator[bytes]) -> None:
-        """Send a list; a short one with its length."""
+    async def stream(self, chunks: AsyncIterator[bytes], kind: tuple[bytes, bytes] = JSON) -> None:
+        """Send a list, of this content type; a short one with its length."""
         first = await anext(chunks)
         second = await anext(chunks, None)
         if second is None:
-            await self._json(first)
+            await self._packed(first, kind=kind)
             return
         packer = zlib.compressobj(COMPRESSION, wbits=GZIP_FORMAT) if self._takes_gzip else None
-        await self._begin(200, JSON, *([] if packer is None else [GZIP]))
+        await self._begin(200, kind, *([] if packer is None else [GZIP]))
         for each in (first, second):
             await self._part(each if packer is None else packer.compress(each))
         async for each in chunks:

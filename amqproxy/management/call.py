@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -53,11 +53,17 @@ class Call(NamedTuple):
     settings: Settings
     history: History
     attempts: LoginAttempts
+    asked: Sequence[tuple[str, str]] = ()
+    """All parameters of the query, of which `query` has the last of each name."""
 
     @property
     def figures(self) -> Figures:
         """The broker's statistics, in the ranges that the query asks for."""
         return Figures(self.history, ranges_of(self.query))
+
+    def all_of(self, name: str) -> set[str]:
+        """Return all values of a parameter of the query."""
+        return {value for key, value in self.asked if key == name}
 
     def flag(self, name: str) -> bool:
         """Whether a parameter of the query is `true`."""

@@ -55,6 +55,7 @@ class Chunks(NamedTuple):
     """A response that is made while it is sent."""
 
     chunks: AsyncGenerator[bytes]
+    content_type: str = "application/json"
 
 
 class ListQuery(NamedTuple):

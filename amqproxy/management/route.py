@@ -13,7 +13,10 @@ Handler = Callable[[Call], Awaitable[Any]]
 
 
 class Route(NamedTuple):
-    """A path, such as `queues/{vhost}/{name}`, with the handler and the access of each method."""
+    """A path, such as `queues/{vhost}/{name}`, with the handler and the access of each method.
+
+    It is below `/api`, unless it begins with `/`.
+    """
 
     path: str
     methods: Mapping[str, Handler]
@@ -24,6 +27,10 @@ class Route(NamedTuple):
     """The first RabbitMQ version with this path."""
     until: tuple[int, int] = (99, 0)
     """The first RabbitMQ version without it."""
+
+    @property
+    def full_path(self) -> str:
+        return self.path if self.path.startswith("/") else f"/api/{self.path}"
 
     def makes_vhost(self, method: str) -> bool:
         """Whether the method needs no existing virtual host: it creates one, or refuses in its own way."""
@@ -55,15 +62,15 @@ class Routes:
     def __init__(self, routes: Sequence[Route]) -> None:
         self._by_length: dict[int, list[tuple[list[str], Route]]] = {}
         for route in routes:
-            segments = route.path.split("/")
+            segments = route.full_path[1:].split("/")
             self._by_length.setdefault(len(segments), []).append((segments, route))
 
     def find(self, raw_path: bytes, version: tuple[int, int]) -> Found | None:
         """Return the route of an undecoded path, in which `%2F` is part of a name and not a separator."""
         path = raw_path.partition(b"?")[0].decode("ascii", "replace")
-        if not path.startswith("/api/"):
+        if not path.startswith("/"):
             return None
-        asked = [unquote(each) for each in path.removeprefix("/api/").rstrip("/").split("/")]
+        asked = [unquote(each) for each in path[1:].rstrip("/").split("/")]
         for segments, route in self._by_length.get(len(asked), ()):
             if route.since <= version < route.until:
                 values = _matched(segments, asked)

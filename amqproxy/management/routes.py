@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from amqproxy.management.access import Access
+from amqproxy.management.metrics import endpoints
 from amqproxy.management.resources import (
     bindings,
     channels,
@@ -294,5 +295,8 @@ ROUTES: tuple[Route, ...] = (
         health_checks.passes,
         since=V4,
     ),
+    _get("/metrics", endpoints.show_aggregated, Access.METRICS),
+    _get("/metrics/per-object", endpoints.show_per_object, Access.METRICS),
+    _get("/metrics/detailed", endpoints.show_detailed, Access.METRICS),
 )
-"""All paths below `/api`."""
+"""All paths."""

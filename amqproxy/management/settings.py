@@ -22,3 +22,4 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     content_security_policy: str = "script-src 'self'; object-src 'self'"
     strict_transport_security: str | None = None
     frame_options: str | None = None
+    metrics_without_login: bool = False

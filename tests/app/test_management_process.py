@@ -42,4 +42,10 @@ async def test_what_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "port": port,
         "certificate": None,
         "key": None,
+        "cors_origins": [],
+        "cors_max_age": 1800.0,
+        "content_security_policy": "script-src 'self'; object-src 'self'",
+        "strict_transport_security": None,
+        "frame_options": None,
+        "metrics_without_login": False,
     }

@@ -37,6 +37,11 @@ class Answer(NamedTuple):
         return json.loads(self.body) if self.body else None
 
 
+def below_api(path: str) -> str:
+    """The whole path of one that is below `/api`, unless it begins with `/`."""
+    return path if path.startswith("/") else f"/api/{path}"
+
+
 class Api:
     """An API at a port, and the broker behind it at another, with the estate of `definitions` and one client."""
 
@@ -63,7 +68,7 @@ class Api:
             sent = {"Content-Type": "application/json"} | sent
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
         try:
-            connection.request(method, f"/api/{path}", body, sent)
+            connection.request(method, below_api(path), body, sent)
             response = connection.getresponse()
             found = {name.lower(): value for name, value in response.getheaders()}
             return Answer(response.status, found, response.read())

@@ -22,7 +22,7 @@ from amqproxy.management import app
 from amqproxy.management.broker_source import BrokerFacts, BrokerSource
 from amqproxy.management.settings import Settings
 from amqproxy.rabbitmq.profile import NEWEST, PROFILES
-from tests.management.api import Answer
+from tests.management.api import Answer, below_api
 
 
 class LocalSource(BrokerSource):
@@ -79,7 +79,7 @@ class LocalApi:
         sent = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         login = "Basic " + b64encode(f"{user}:{user}".encode()).decode()
         named = {"host": "127.0.0.1:15672", "authorization": login, **headers}
-        raw, _, query = f"/api/{path}".partition("?")
+        raw, _, query = below_api(path).partition("?")
         scope = {
             "type": "http",
             "method": method,

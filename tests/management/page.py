@@ -24,6 +24,7 @@ WHO = {
     Access.SELF_OR_MONITOR: "the user itself, or monitoring",
     Access.SELF_OR_ADMINISTRATOR: "the user itself, or administrator",
     Access.MONITOR: "monitoring",
+    Access.METRICS: "monitoring, or anyone with `metrics_without_login`",
     Access.ADMINISTRATOR: "administrator",
 }
 
@@ -33,7 +34,7 @@ def paths() -> Iterator[str]:
     yield "| path | methods | who | versions |"
     yield "| --- | --- | --- | --- |"
     for route in ROUTES:
-        yield f"| `/api/{route.path}` | {' '.join(route.methods)} | {_who(route)} | {_versions(route)} |"
+        yield f"| `{route.full_path}` | {' '.join(route.methods)} | {_who(route)} | {_versions(route)} |"
 
 
 def _who(route: Route) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,21 +10,16 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.cli.process import port_in, start, until
 from tests.management.api import Api, definitions
 from tests.management.changes import CHANGES, Change
 from tests.management.likeness import differences
+from tests.management.own_api import ORIGIN, own
 from tests.management.requests import OF_4, REQUESTS, Asked
 from tests.real.ports import free_port
 from tests.real.rabbitmq import running
 from tests.real.rabbitmq_installation import installation
 
 pytestmark = [pytest.mark.real, pytest.mark.once]
-
-PATIENCE = 120.0
-
-ORIGIN = "https://ops.example:8443"
-"""The other site whose pages may use the API."""
 
 PLUGINS = {
     "3.10": ["rabbitmq_management", "rabbitmq_shovel_management", "rabbitmq_federation_management"],
@@ -67,23 +61,6 @@ def real(directory: Path, minor: str) -> Iterator[Api]:
         done = api.ask("POST", "definitions", definitions(node.profile.version))
         assert done.status == 204, done
         yield api
-
-
-@contextmanager
-def own(directory: Path, minor: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
-    """`amqproxy broker --management`, with the estate."""
-    file = directory / "definitions.json"
-    file.write_text(json.dumps(definitions("3.10.8")))
-    # RabbitMQ's plugins that have exchange types are not enabled there, and 4.3 has a log exchange.
-    monkeypatch.setenv("AMQPROXY_BROKER__PLUGINS", "[]")
-    monkeypatch.setenv("AMQPROXY_BROKER__LOG_EXCHANGE", str(minor == "4.3").lower())
-    monkeypatch.setenv("AMQPROXY_BROKER__MANAGEMENT__CORS_ORIGINS", json.dumps([ORIGIN]))
-    options = ("--listen", "127.0.0.1:0", "--management", "127.0.0.1:0", "--as", minor, "--definitions", str(file))
-    with start("broker", *options) as process:
-        port = int(until(process, "management").split("address=")[1].strip().rstrip("/").rpartition(":")[2])
-        yield Api(port, port_in(until(process, "listening")))
-        process.terminate()
-        process.communicate(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="module")

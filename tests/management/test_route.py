@@ -48,7 +48,7 @@ def test_no_route_hides_another() -> None:
         routes = Routes(ROUTES)
         for route in ROUTES:
             if route.since <= version < route.until:
-                path = "/api/" + route.path.replace("{", "").replace("}", "")
+                path = route.full_path.replace("{", "").replace("}", "")
                 found = routes.find(path.encode(), version)
                 assert found is not None
                 assert found.route is route

@@ -288,6 +288,7 @@ class SessionPublisher:
         mine, totals, exchange = self.counts, self._totals, self.vhost.exchanges.get(message.exchange)
         mine.published += 1
         totals.published += 1
+        totals.routed += len(queues)
         if not queues:
             mine.dropped += 1
             totals.dropped += 1

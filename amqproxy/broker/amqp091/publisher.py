@@ -295,6 +295,7 @@ class Publisher:
         """Count a publish for its exchange, its queues, this channel and the virtual host."""
         self.counts.published += 1
         self._totals.published += 1
+        self._totals.routed += len(queues)
         exchange.published += 1
         exchange.routed += len(queues)
         queue: Queue

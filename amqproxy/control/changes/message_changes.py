@@ -118,6 +118,7 @@ class Enqueueing:
 
 def _count_publish(vhost: VirtualHost, exchange: Exchange, queues: Sequence[Queue]) -> None:
     vhost.counts.published += 1
+    vhost.counts.routed += len(queues)
     vhost.counts.dropped += not queues
     exchange.counts.published += 1
     exchange.counts.routed += len(queues)

@@ -16,6 +16,7 @@ from amqproxy.broker.server.served_connection import ServedConnection
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.control.changes.binding_key import properties_key
 from amqproxy.control.management.served_entries import channel_entries, connection_entries, consumer_entries
+from amqproxy.control.management.totals import totals
 
 Entry = dict[str, Any]
 
@@ -184,6 +185,10 @@ def _consumers(chosen: Selection) -> Iterator[Entry | None]:
         yield None
 
 
+def _totals(chosen: Selection) -> Iterator[Entry | None]:
+    return totals(chosen.broker, chosen.served)
+
+
 KINDS: Mapping[str, Callable[[Selection], Iterator[Entry | None]]] = {
     "vhosts": _vhosts,
     "users": _users,
@@ -202,6 +207,7 @@ KINDS: Mapping[str, Callable[[Selection], Iterator[Entry | None]]] = {
     "connections": _connections,
     "channels": _channels,
     "consumers": _consumers,
+    "totals": _totals,
 }
 """Makers of entries, by kind."""
 
