@@ -13,12 +13,18 @@ from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Transport
 from amqproxy.taps.shared_legs import SharedLegs
 
+LOGIN_TIMEOUT = 10.0
+"""Seconds for a member to accept, to answer, to log in and to open the virtual host; RabbitMQ waits no longer either.
+
+Many clients wait for the attempt, of which none could end it.
+"""
+
 
 class Connect(NamedTuple):
     """Access to the brokers of a group.
 
     `candidates` returns its members in the order for a client; `reach` connects to the first of these that lets the
-    proxy log in.
+    proxy log in, within `LOGIN_TIMEOUT` for each.
     """
 
     candidates: Callable[[Client], list[Member]]

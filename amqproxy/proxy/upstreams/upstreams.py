@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
@@ -15,7 +16,7 @@ from amqproxy.proxy.admission_queue import AdmissionQueue, QueueFull
 from amqproxy.proxy.admissions import await_turn
 from amqproxy.proxy.logins.client_network import client_network
 from amqproxy.proxy.upstream import MAIN, Unreachable
-from amqproxy.proxy.upstreams.client_pools import ClientPools, Connect
+from amqproxy.proxy.upstreams.client_pools import LOGIN_TIMEOUT, ClientPools, Connect
 from amqproxy.proxy.upstreams.group import MemberEvent, UpstreamGroup
 from amqproxy.proxy.upstreams.member import Member, Standing
 from amqproxy.proxy.upstreams.reach import BrokerLogin, MemberLogin, Reach, Reached, Unhurried, logged_in
@@ -137,7 +138,7 @@ class Upstreams:
                 await _admitted(group, group.logins, "pool", lambda: False, nullcontext)
             except QueueFull:
                 raise Unreachable("queue full", f"{group.name} has too many logins that wait") from None
-        return await self._reach_first(group, None, lambda: False, HEADER, members, log_in)
+        return await self._reach_first(group, None, lambda: False, HEADER, members, log_in, LOGIN_TIMEOUT)
 
     async def _reach(
         self,
@@ -169,10 +170,12 @@ class Upstreams:
         header: bytes,
         candidates: list[Member],
         log_in: MemberLogin | None,
+        patience: float = math.inf,
     ) -> Reached:
         """Connect to the first member that answers the protocol header; raise `Unreachable` if none does.
 
-        A member has its group's `connect_timeout` to answer; the last one has the rest of the client's handshake.
+        A member has its group's `connect_timeout` to answer; the last one has the rest of the client's handshake. No
+        member has more than `patience` seconds for its answer and the login together.
         Without a header, the first member that accepts takes the client; with a login, the first that opens its
         virtual host, or refuses it.
         """
@@ -184,11 +187,11 @@ class Upstreams:
                 self._metrics.upstream_failures.labels(failed.kind).inc()
                 candidates[place - 1].retries += 1
             began = trio.current_time()
-            timeout = group.connect_timeout if place + 1 < len(candidates) else float("inf")
+            timeout = group.connect_timeout if place + 1 < len(candidates) else math.inf
             try:
-                transport, answer = await _answered(member, ends, header, timeout)
+                transport, answer = await _answered(member, ends, header, min(timeout, patience))
                 if log_in is not None:
-                    answer = await logged_in(transport, log_in(transport, answer))
+                    answer = await _logged_in(member, log_in, transport, answer, began + patience)
             except Unreachable as error:
                 failed = error
                 group.note_failure(member, error.kind, str(error), trio.current_time())
@@ -247,6 +250,17 @@ async def _answered(
             raise Unreachable("no answer", f"{member.address} hung up: {error}") from None
         raise
     return transport, answer
+
+
+async def _logged_in(
+    member: Member, log_in: MemberLogin, transport: Transport, answer: bytes, deadline: float
+) -> bytes:
+    """Log in to a member until a deadline; return its answer to connection.open."""
+    try:
+        with trio.fail_at(deadline):
+            return await logged_in(transport, log_in(transport, answer))
+    except trio.TooSlowError:
+        raise Unreachable("no answer", f"{member.address} did not complete the login in time") from None
 
 
 def loop_clock() -> Callable[[], float]:

@@ -14,6 +14,7 @@ from amqproxy.configuration.upstream_config import Ejection, RouteConfig
 from amqproxy.proxy.admission_queue import AdmissionQueue, QueueFull
 from amqproxy.proxy.logins.credential import CredentialSource
 from amqproxy.proxy.upstream import Unreachable
+from amqproxy.proxy.upstreams.client_pools import LOGIN_TIMEOUT
 from amqproxy.proxy.upstreams.group import UpstreamGroup
 from amqproxy.proxy.upstreams.member import Member, Standing
 from amqproxy.proxy.upstreams.reach import MemberLogin, Reached
@@ -132,6 +133,23 @@ async def test_the_last_member_has_the_rest_of_the_handshake(autojump_clock: Moc
     assert handshake.cancelled_caught
     assert fleet.fakes[0].failures_by_kind["no answer"] == 1
     assert fleet.fakes[0].last_failure == "a has not answered the protocol header"
+    fleet.close()
+
+
+@pytest.mark.parametrize("does", ["silent", "answers"])
+async def test_a_login_for_many_clients_has_a_deadline_of_its_own(does: str, autojump_clock: MockClock) -> None:
+    """Nobody's handshake ends it, and all of them would wait for it."""
+    fleet = Fleet("refuses", does, timeout=60.0)
+
+    async def login(transport: Transport, answer: bytes) -> bytes:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    with pytest.raises(Unreachable, match="b did not") as failed:
+        await fleet.upstreams._reach_for_pools(fleet.group, list(fleet.fakes), login)
+    assert (failed.value.kind, trio.current_time()) == ("no answer", LOGIN_TIMEOUT)
+    assert fleet.fakes[1].failures_by_kind["no answer"] == 1
+    assert all(end.recv(100) in (b"", HEADER) for end in fleet.fakes[1].ends)
     fleet.close()
 
 

@@ -17,7 +17,7 @@ from amqproxy.proxy.amqp091.pools.pool_counts import PoolCounts
 from amqproxy.proxy.amqp091.pools.pool_login import LoggedIn
 from amqproxy.proxy.amqp091.pools.request_proof import RequestProofs
 from amqproxy.proxy.amqp091.pools.scout import Scout
-from amqproxy.proxy.amqp091.pools.shared_attempts import SharedAttempts
+from amqproxy.proxy.amqp091.pools.shared_attempts import Attempt, SharedAttempts
 from amqproxy.proxy.amqp091.pools.shared_upstream import SharedClient, SharedUpstream
 from amqproxy.proxy.upstreams.member import Member
 from amqproxy.rules.rewriting.secret import Secret
@@ -90,20 +90,26 @@ class Pool:
             self.waiting -= 1
 
     async def _place(self) -> SharedUpstream:
+        growth: Attempt | None = None
         while True:
             found = self._free_upstream()
             if found is not None:
                 return found
-            if self._may_grow:
-                await self._attempts.outcome("grow", self._grow)
-                continue
+            if growth is not None and growth.over.is_set():
+                _ = growth.outcome  # raises its failure
+                growth = None
+            if growth is None and self._may_grow:
+                growth = self._attempts.join("grow", self._grow)
             if self._freed.is_set():
                 self._freed = trio.Event()
             with trio.move_on_after(RECHECK):  # room may also be left by other pools, and by channels
                 await self._freed.wait()
 
     async def _grow(self) -> None:
-        self.add(await self._open(self.key))
+        try:
+            self.add(await self._open(self.key))
+        finally:
+            self._freed.set()
 
     @property
     def _may_grow(self) -> bool:

@@ -27,7 +27,7 @@ from amqproxy.proxy.logins.credential import Credential, CredentialSource
 from amqproxy.proxy.logins.handshake import BrokerRefused, ClosedByBroker
 from amqproxy.proxy.logins.login_check import Login
 from amqproxy.proxy.upstream import Unreachable
-from amqproxy.proxy.upstreams.client_pools import Connect, Leased, Pinning
+from amqproxy.proxy.upstreams.client_pools import LOGIN_TIMEOUT, Connect, Leased, Pinning
 from amqproxy.proxy.upstreams.member import Member
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Transport, TransportBroken
@@ -156,7 +156,10 @@ class Pools:
     def _accept(self, digest: bytes) -> None:
         self._trusted_until[digest] = trio.current_time() + self.config.trust
 
-    async def _log_in(self, members: list[Member], credential: Credential) -> tuple[Member, LoggedIn]:
+    async def _log_in(
+        self, members: list[Member], credential: Credential, vhost: str | None = None
+    ) -> tuple[Member, LoggedIn]:
+        """Log in to the first member that can be reached, and open a virtual host there, if one is given."""
         assert self.connect is not None
         found: list[LoggedIn] = []
 
@@ -165,6 +168,8 @@ class Pools:
                 found.append(await log_in(transport, answer, credential, self.login.offer(self.PROTOCOL)))
             except TransportBroken as error:  # as RabbitMQ refuses some logins: no failure of the member
                 raise BrokerRefused(f"it has closed the connection during the login: {error}") from None
+            if vhost is not None:
+                await _open_vhost(found[-1], vhost)
             return b""
 
         reached = await self.connect.reach(members, login)
@@ -306,12 +311,11 @@ class Pools:
         """Open a virtual host on the connection that has checked the login, else on a new one."""
         spare = self._spare(digest)
         if spare is not None:
-            with suppress(Unreachable):  # the broker may have closed it meanwhile
+            # the broker may have closed it meanwhile, or not answer any more
+            with suppress(Unreachable), trio.move_on_after(LOGIN_TIMEOUT):
                 await _open_vhost(spare.logged_in, vhost)
                 return spare.member, spare.logged_in
-        member, logged_in = await self._log_in(members, credential)
-        await _open_vhost(logged_in, vhost)
-        return member, logged_in
+        return await self._log_in(members, credential, vhost)
 
     def _revoke_vhost(self, pool: Pool | None) -> None:
         """End a pool to whose virtual host its member gives no access any more."""
@@ -336,8 +340,7 @@ class Pools:
         try:
             if credential.is_token and self._source is not None:
                 credential = await self._source.current()
-            _, logged_in = await self._log_in([key.member], credential)
-            await _open_vhost(logged_in, key.vhost)
+            _, logged_in = await self._log_in([key.member], credential, key.vhost)
             self._catch_up(logged_in, credential, renewals)
             key.member.note_open()
             return logged_in

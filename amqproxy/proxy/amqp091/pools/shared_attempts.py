@@ -15,13 +15,28 @@ Start = Callable[[Callable[[], Awaitable[object]]], None]
 """Runs a task in the background."""
 
 
-class _Attempt:
-    """An attempt that is being made, or its outcome."""
+class Attempt:
+    """An attempt that is being made, or its outcome once it is `over`."""
 
     def __init__(self) -> None:
         self.over = trio.Event()
-        self.result: Any = None
-        self.failure: Exception | None = None
+        self._result: Any = None
+        self._failure: Exception | None = None
+
+    @property
+    def outcome(self) -> Any:
+        """The result; raises the failure instead, if it has failed."""
+        if self._failure is not None:
+            raise duplicate(self._failure)
+        return self._result
+
+    async def run(self, make: Callable[[], Awaitable[Any]]) -> None:
+        """Make the attempt, which is not over before its owner has noted that."""
+        try:
+            self._result = await make()
+        except Exception as failure:  # noqa: BLE001 - it is raised where it is waited for
+            self._failure = duplicate(failure)
+            release_frames(failure)
 
 
 class SharedAttempts:
@@ -33,28 +48,28 @@ class SharedAttempts:
 
     def __init__(self, start: Start) -> None:
         self._start = start
-        self._running: dict[Hashable, _Attempt] = {}
+        self._running: dict[Hashable, Attempt] = {}
 
     def __len__(self) -> int:
         return len(self._running)
 
     async def outcome(self, key: Hashable, make: Callable[[], Awaitable[Any]]) -> Any:
         """Return the result of the attempt that runs for a key, else of a new one; raise its failure."""
+        attempt = self.join(key, make)
+        await attempt.over.wait()
+        return attempt.outcome
+
+    def join(self, key: Hashable, make: Callable[[], Awaitable[Any]]) -> Attempt:
+        """Return the attempt that runs for a key, else a new one."""
         attempt = self._running.get(key)
         if attempt is None:
-            attempt = self._running[key] = _Attempt()
+            attempt = self._running[key] = Attempt()
             self._start(lambda: self._run(key, attempt, make))
-        await attempt.over.wait()
-        if attempt.failure is not None:
-            raise duplicate(attempt.failure)
-        return attempt.result
+        return attempt
 
-    async def _run(self, key: Hashable, attempt: _Attempt, make: Callable[[], Awaitable[Any]]) -> None:
+    async def _run(self, key: Hashable, attempt: Attempt, make: Callable[[], Awaitable[Any]]) -> None:
         try:
-            attempt.result = await make()
-        except Exception as failure:  # noqa: BLE001 - it is raised where it is waited for
-            attempt.failure = duplicate(failure)
-            release_frames(failure)
+            await attempt.run(make)
         finally:
             del self._running[key]
             attempt.over.set()

@@ -42,12 +42,14 @@ class Stage:
         self.brokers: list[ScriptedBroker] = []
         self.behind: list[Any] = []
         self.has_room = True
+        self.may_open = trio.Event()
+        self.may_open.set()
         key = PoolKey(cast("Member", Up()), "/", "guest", b"digest")
         self.pool = Pool(key, PoolConfig(**config), self._open, lambda: self.has_room, nursery.start_soon, PoolCounts())
         self.placed: list[object] = []
 
     async def _open(self, key: PoolKey) -> LoggedIn:
-        await trio.lowlevel.checkpoint()
+        await self.may_open.wait()
         broker = ScriptedBroker.opened()
         self.brokers.append(broker)
         opened = LoggedIn(broker, open_connection(), ConnectionTune(2047, 131_072, 0))
@@ -161,4 +163,18 @@ async def test_a_client_that_leaves_keeps_its_place_while_bytes_of_it_wait(autoj
         await wait_all_tasks_blocked()
         await stage.come()
         assert (upstream.places, upstream.left_bytes) == (2, 1000)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_client_takes_a_place_that_is_left_while_another_connection_is_opened(autojump_clock: object) -> None:
+    async with trio.open_nursery() as nursery:
+        stage = Stage(nursery, clients_per_upstream=1)
+        await stage.come()
+        stage.may_open = trio.Event()
+        nursery.start_soon(stage.come)
+        await wait_all_tasks_blocked()
+        began = trio.current_time()
+        stage.leave()
+        await wait_all_tasks_blocked()
+        assert (len(stage.placed), trio.current_time()) == (2, began)
         nursery.cancel_scope.cancel()

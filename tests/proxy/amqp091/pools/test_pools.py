@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from amqproxy.amqp091.errors import AccessRefused, ConnectionForced
+from amqproxy.amqp091.methods import ConnectionOpen, ConnectionStartOk, Method
 from amqproxy.configuration.pool_config import PoolConfig
 from amqproxy.proxy.amqp091.pools.pool import Pool, PoolKey
 from amqproxy.proxy.amqp091.pools.pools import Pools
@@ -17,8 +18,11 @@ from amqproxy.proxy.logins.handshake import ClosedByBroker
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.proxy.upstreams.client_pools import Connect
 from amqproxy.proxy.upstreams.member import Member
+from amqproxy.proxy.upstreams.upstreams import Upstreams
 from amqproxy.rules.context import Client
 from amqproxy.rules.rewriting.secret import Secret
+from amqproxy.taps.metrics import Metrics
+from tests.proxy.amqp091.pools.scripted_broker import ScriptedBroker
 
 
 class FakePool:
@@ -88,3 +92,35 @@ async def test_a_broker_that_refuses_everybody_for_now_ends_nothing(
     with pytest.raises(Unreachable):
         await pools.check(attempt())
     assert pool.lost == []
+
+
+@pytest.mark.parametrize("method", [ConnectionStartOk, ConnectionOpen])
+async def test_a_broker_that_never_answers_locks_no_pool(
+    autojump_clock: object, nursery: trio.Nursery, method: type[Method]
+) -> None:
+    """Each attempt ends, and counts against the member; so a client gets a place once the broker answers again."""
+    unanswered: set[type[Method]] = {method}
+
+    async def dial() -> Any:
+        return ScriptedBroker(["guest"], unanswered=unanswered)
+
+    upstreams = Upstreams.of(dial, Metrics())
+    upstreams.start = nursery.start_soon
+    (group,) = upstreams.groups
+    pools = Pools("main", PoolConfig())
+    upstreams._lend(group, pools)
+
+    async def come() -> Pool:
+        await pools.check(attempt())
+        credential = Credential("guest", Secret("guest"))
+        return await pools._pool(Client(vhost="/"), credential, pools._digest(credential))
+
+    for _ in range(2):
+        with trio.fail_after(60), pytest.raises(Unreachable) as failed:
+            await come()
+        assert failed.value.kind == "no answer"
+    assert sum(each.failures_by_kind["no answer"] for each in group.members) == 2
+    assert (pools._opening, len(pools._attempts)) == (0, 0)
+    unanswered.clear()
+    assert (await come()).connections == 1
+    nursery.cancel_scope.cancel()
