@@ -128,7 +128,7 @@ def requeue(
     from amqproxy.cli.queue_runs import move_messages
     from amqproxy.workbench.destination import ToOrigin
 
-    move_messages("requeue", broker, queue, ToOrigin(by), reached, chosen, noted, can_leave=True)
+    move_messages("requeue", broker, queue, ToOrigin(by), reached, chosen, noted)
 
 
 @app.command

@@ -78,7 +78,7 @@ def edit_messages(
             audit.note("edited", {**_name(message), "changes": changes.pop(message.position, {})})
 
     place = ToOrigin() if is_requeued else ToQueue(queue)
-    move_messages("edit", broker, queue, place, reached, chosen, noted, can_leave=True, change=change, note=note)
+    move_messages("edit", broker, queue, place, reached, chosen, noted, change=change, note=note)
 
 
 def _name(message: HeldMessage) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def drain_messages(broker: str, queue: str, file: Path, reached: Reached, chosen
     from amqproxy.workbench.message_line import line_of
     from amqproxy.workbench.runs import look_through
 
-    plan = plan_of("drain", chosen, noted, returns=False)
+    plan = plan_of("drain", chosen, noted)
 
     async def work(bench: Bench, told: Told, audit: Audit | None, report: RunReport) -> None:
         report.to = str(file)
@@ -58,7 +58,7 @@ def fill_queue(
     from amqproxy.workbench.fill import Filling, messages_of_lines
     from amqproxy.workbench.message_capture import messages_of_capture
 
-    plan = plan_of("fill", chosen, noted, position=position, returns=False)
+    plan = plan_of("fill", chosen, noted, position=position)
     display = RunDisplay()
 
     async def work(bench: Bench, told: Told, audit: Audit | None, report: RunReport) -> None:

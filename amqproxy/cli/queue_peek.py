@@ -32,7 +32,7 @@ def show_messages(
     from amqproxy.workbench.message_line import line_of
     from amqproxy.workbench.peek import peek
 
-    plan = plan_of("peek", chosen, None, position=position, returns=True)
+    plan = plan_of("peek", chosen, None, position=position)
     display, bodies = RunDisplay(), AddonBodies()
 
     def show(message: HeldMessage) -> None:

@@ -158,7 +158,7 @@ def check(plan: RunPlan, report: RunReport) -> None:
         raise Failure(f"{where}: not all was done: see above")
 
 
-def plan_of(command: str, chosen: Chosen, noted: Noted | None, *, position: int = 0, returns: bool) -> RunPlan:
+def plan_of(command: str, chosen: Chosen, noted: Noted | None, *, position: int = 0) -> RunPlan:
     """Return the plan of a command; without `noted`, it leaves no trace."""
     from amqproxy.workbench.runs import RunPlan
 
@@ -169,7 +169,6 @@ def plan_of(command: str, chosen: Chosen, noted: Noted | None, *, position: int 
         state=None if file is None else file.parent,
         audit=file,
         is_dry_run=noted is not None and noted.dry_run,
-        returns=returns,
     )
 
 
@@ -183,14 +182,13 @@ def move_messages(
     noted: Noted,
     *,
     to: str | None = None,
-    can_leave: bool = False,
     change: Change | None = None,
     note: Callable[[Audit | None, HeldMessage], None] = lambda audit, message: None,
 ) -> None:
     """Run a command that publishes messages: `move`, `requeue` or `edit`."""
     from amqproxy.workbench.runs import move
 
-    plan = plan_of(command, chosen, noted, returns=can_leave)
+    plan = plan_of(command, chosen, noted)
     end, vhost = (None, None) if to is None else end_of(to, reached, f"queue {command}: --to")
     facts: dict[str, Any] = {"to": destination.text, "where": chosen.where, "limit": chosen.limit}
     if end is not None:

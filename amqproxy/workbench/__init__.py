@@ -7,7 +7,8 @@ by batch: it shows them (`peek`), publishes them elsewhere (`move`, with the pla
 them first), or writes them to a file (`drain`). A message is acknowledged once it is on the other side for sure, by a
 confirm or by fsync. All others are returned together at the end, in their order as far as the broker keeps it:
 `disturbance` knows what a return does to order, `redelivered` and delivery counts, and refuses where a message could
-die of it. `stream_reader` reads streams, from which nothing is taken; `fill` publishes the messages of a file.
+die of it; `rescue` puts copies of messages at the delivery limit to the queue's end, also when a run fails.
+`stream_reader` reads streams, from which nothing is taken; `fill` publishes the messages of a file.
 
 `ConfirmingPublisher` (`confirming_publisher`) publishes with `mandatory` and confirms. `HeldMessage` (`held_message`)
 is an unacknowledged message, `message_line` its form in JSON, `message_capture` in pcapng. `queue_facts` finds out what

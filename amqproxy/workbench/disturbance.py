@@ -42,7 +42,7 @@ def disturbance_of(facts: QueueFacts) -> Disturbance:
         # RabbitMQ 4.3 counts rejects and lost channels against the delivery limit, but not basic.nack.
         lines.append(
             "Classic and quorum queues put them back in front, in their order. No return counts against the delivery "
-            "limit; an end by kill -9, or a lost connection, does count once."
+            "limit; an end by kill -9, or a lost connection, does count once, of which a message at the limit dies."
         )
         return Disturbance(lines=tuple(lines))
     if not facts.type or not facts.is_limit_known:
@@ -64,7 +64,8 @@ def disturbance_of(facts: QueueFacts) -> Disturbance:
     lines.append(
         f"A quorum queue puts them back in front, and counts each return. Its delivery limit is {limit}: a message "
         f"that has been returned {_number(limit, 'time')} would die of the next return, so a confirmed copy of it, "
-        "with a new count, goes to the end of the queue instead."
+        "with a new count, goes to the end of the queue instead. A kill -9 or a lost connection counts, too, "
+        "and no copy is made then."
     )
     return Disturbance(lines=tuple(lines), fatal_count=limit)
 

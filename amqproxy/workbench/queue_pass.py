@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import msgspec
+import trio
 
+from amqproxy.moving.broker_link import ChannelRefused
 from amqproxy.moving.message_forwarder import MoveFailed
 from amqproxy.moving.unsettled_messages import MAX_MESSAGES
 from amqproxy.peer import SERVER
+from amqproxy.proxy.broker_login import LOST
 from amqproxy.rules.context import Client, CommandContext
 from amqproxy.rules.matching.filters import Filter, FilterFailed
 from amqproxy.workbench.batch_journal import BatchJournal
@@ -23,6 +27,14 @@ BATCH = MAX_MESSAGES
 
 USUAL_WINDOW = 10_000
 """Default maximum of messages that are held at a time."""
+
+
+RETURN_TIMEOUT = 20.0
+"""Seconds for the rescue of messages, and for their return after a failure or a signal."""
+
+
+FINISH_TIMEOUT = 5.0
+"""Seconds of these for the messages that are on their way."""
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +89,7 @@ class QueuePass:
         report: RunReport,
         *,
         client: Client,
-        rescue: Callable[[Sequence[HeldMessage]], Awaitable[Sequence[str]]],
+        rescue: Callable[[Sequence[HeldMessage]], Awaitable[Sequence[str]]] | None = None,
         journal: BatchJournal | None = None,
         progress: Callable[[RunReport], None] = lambda report: None,
         warn: Callable[[str], None] = lambda text: None,
@@ -100,6 +112,31 @@ class QueuePass:
 
     async def run(self) -> None:
         """Pass through the queue; raise `MoveFailed` or one of `LOST`, after which unsettled messages are in it."""
+        try:
+            await self._pass()
+        except BaseException:
+            await self._return_after_failure()
+            raise
+
+    async def _return_after_failure(self) -> None:
+        """Rescue and return what is held as after a complete pass: an end of the connection would count as a return.
+
+        From RabbitMQ 4.3 on only that counts; before, messages at the limit would die of it.
+        """
+        with trio.move_on_after(RETURN_TIMEOUT, shield=True):
+            # The rescue has a connection of its own: it helps also if that of the queue is lost.
+            with suppress(MoveFailed, *LOST), trio.move_on_after(FINISH_TIMEOUT):
+                await self._reader.finish()
+            try:
+                await self._save(list(self._reader.latest.values()), is_journaled=False)
+            except (MoveFailed, *LOST) as error:
+                self._warn(str(error))
+            with suppress(MoveFailed, ChannelRefused, *LOST):
+                if self._reader.held:
+                    await self._reader.give_back(by_closing=self._disturbance.by_closing)
+                    await self._reader.depth()
+
+    async def _pass(self) -> None:
         report, selection = self._report, self._selection
         report.possible_repeats = 0 if self._journal is None else self._journal.repeats
         is_empty = False
@@ -191,15 +228,20 @@ class QueuePass:
                 report.done += 1
         return kept
 
-    async def _save(self, kept: Sequence[HeldMessage]) -> None:
+    async def _save(self, kept: Sequence[HeldMessage], *, is_journaled: bool = True) -> None:
         """Put copies of the messages that would die of their return at the queue's end, and remove them here."""
         fatal = self._disturbance.fatal_count
-        if fatal is None or not (doomed := [message for message in kept if message.delivery_count >= fatal]):
+        if (
+            fatal is None
+            or self._rescue is None
+            or not (doomed := [message for message in kept if message.delivery_count >= fatal])
+        ):
             return
-        if self._journal is not None:
+        if self._journal is not None and is_journaled:
             await self._reader.depth()  # answered behind the acknowledgements of the batch that the journal has
             self._journal.begin(doomed)
-        outcomes = await self._rescue(doomed)
+        with trio.fail_after(RETURN_TIMEOUT, shield=True):  # a publish that is cut in the middle cannot be tried again
+            outcomes = await self._rescue(doomed)
         saved = [message for message, outcome in zip(doomed, outcomes, strict=True) if not outcome]
         await self._reader.acknowledge(saved)
         self._report.rescued += len(saved)

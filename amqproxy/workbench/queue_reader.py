@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import trio
+
 from amqproxy.amqp091.commands import CommandReader
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import encode_method
@@ -24,6 +26,9 @@ from amqproxy.workbench.held_message import HeldMessage
 MAX_REQUESTS = 64
 """Maximum of basic.get requests without an answer."""
 
+SEND_TIMEOUT = 10.0
+"""Seconds for the sending of requests and acknowledgements, which a cancellation does not cut in the middle."""
+
 LARGEST_BODY = 512 * 1024 * 1024
 """Largest body that is read, in bytes: RabbitMQ's own limit."""
 
@@ -33,10 +38,13 @@ class QueueReader:
 
     def __init__(self, link: BrokerLink, queue: str) -> None:
         self.held = 0
+        self.latest: dict[int, HeldMessage] = {}
+        """Messages of the last `read` that are not acknowledged, by delivery tag."""
         self._link = link
         self._queue = queue
         self._commands = CommandReader(LARGEST_BODY)
         self._next = 0
+        self._unanswered = 0
         self._largest = MAX_BYTES
         """Bytes of the largest message: until the first one is there, only one is requested."""
 
@@ -47,6 +55,7 @@ class QueueReader:
         far. Raise `MoveFailed` if the broker refuses, or one of `LOST`.
         """
         found: list[HeldMessage] = []
+        self.latest = {}
         size = asked = answered = 0
         while True:
             room = max(MAX_BYTES - size, 0) // self._largest
@@ -54,7 +63,9 @@ class QueueReader:
             if not asked:
                 wanted = max(wanted, min(count, 1))
             if wanted > 0:
-                await self._link.request(BasicGet(queue=self._queue), wanted)
+                with trio.fail_after(SEND_TIMEOUT, shield=True):  # half a frame would make the link useless
+                    await self._link.request(BasicGet(queue=self._queue), wanted)
+                self._unanswered += wanted
                 asked += wanted
             if asked == answered:
                 return found
@@ -75,29 +86,48 @@ class QueueReader:
         for frame in await self._link.receive():
             if not frame.channel:
                 if frame.kind == 1 and isinstance(frame.method, ConnectionClose):
+                    self._lose()
                     raise refusal("the source", frame.method)
                 continue
             try:
                 command = self._commands.add(frame)
             except ProtocolError as error:
+                self._unanswered = 0
                 raise MoveFailed(f"the source sent a message that cannot be read: {error}") from None
             if command is None:
                 continue
             method = command.method
             if isinstance(method, BasicGetOk):
-                answers.append(HeldMessage(command, self._next))
+                message = HeldMessage(command, self._next)
+                answers.append(message)
+                self.latest[message.delivery_tag] = message
                 self._next += 1
+                self._unanswered -= 1
                 self.held += 1
             elif isinstance(method, BasicGetEmpty):
+                self._unanswered -= 1
                 answers.append(None)
             elif isinstance(method, ChannelClose):
+                self._lose()
                 raise refusal("the source", method)
         return answers
+
+    def _lose(self) -> None:
+        """Note that the broker has closed the channel, and so returned what was held."""
+        self._unanswered = self.held = 0
+
+    async def finish(self) -> None:
+        """Receive the answers of a `read` that was ended in the middle; its messages are in `latest`, too."""
+        while self._unanswered:
+            await self._receive()
 
     async def acknowledge(self, messages: list[HeldMessage]) -> None:
         """Remove messages from the queue."""
         acks = [encode_method(CHANNEL, BasicAck(message.delivery_tag)) for message in messages]
-        await self._link.send(b"".join(acks))
+        with trio.fail_after(SEND_TIMEOUT, shield=True):
+            await self._link.send(b"".join(acks))
+        for message in messages:
+            self.latest.pop(message.delivery_tag, None)
         self.held -= len(messages)
 
     async def give_back(self, *, by_closing: bool = False) -> None:

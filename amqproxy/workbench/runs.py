@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,13 +22,14 @@ from amqproxy.workbench.audit import Audit
 from amqproxy.workbench.batch_journal import BatchJournal, QueueBusy
 from amqproxy.workbench.broker_api import APIFailed
 from amqproxy.workbench.confirming_publisher import ConfirmingPublisher
-from amqproxy.workbench.destination import Destination, ToQueue
+from amqproxy.workbench.destination import Destination
 from amqproxy.workbench.disturbance import Disturbance, Disturbed, disturbance_of
 from amqproxy.workbench.held_message import HeldMessage
 from amqproxy.workbench.move import Change, Move
 from amqproxy.workbench.queue_facts import Given, QueueFacts, queue_facts
 from amqproxy.workbench.queue_pass import Action, QueuePass, Selection
 from amqproxy.workbench.queue_reader import QueueReader
+from amqproxy.workbench.rescue import Rescue
 from amqproxy.workbench.run_report import RunReport
 
 CONNECTION_NAME = "amqproxy queue"
@@ -62,8 +63,6 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     state: Path | None = None
     audit: Path | None = None
     is_dry_run: bool = False
-    returns: bool = True
-    """Whether chosen messages may be left or returned by the nature of the command."""
 
 
 class CanStop(Protocol):
@@ -148,21 +147,9 @@ async def look_through(
         facts = await queue_facts(bench.link, queue.vhost, queue.name, queue.given)
     if facts.type == "stream":
         raise MoveFailed("it is a stream: its messages cannot be taken out. `queue peek` reads them")
-    selection = plan.selection
-    needs_return = plan.returns or plan.is_dry_run or selection.where is not None or selection.position > 0
-    disturbance = disturbance_of(facts) if needs_return else Disturbance(lines=())
+    disturbance = disturbance_of(facts)  # any run may have to return messages, if only because it fails
     report.depth = facts.messages
     told.before(facts, disturbance)
-    saved: list[tuple[ConfirmingPublisher, ToQueue]] = []
-
-    async def rescue(messages: Sequence[HeldMessage]) -> Sequence[str]:
-        if not saved:
-            publisher, end = await bench.publisher(), ToQueue(queue.name)
-            await end.begin(publisher)
-            saved.append((publisher, end))
-        publisher, end = saved[0]
-        return await publisher.publish([end.place(each, each.properties, each.body) for each in messages])
-
     journal: BatchJournal | None = None
     async with AsyncExitStack() as stack:
         if plan.state is not None and not plan.is_dry_run:
@@ -172,22 +159,30 @@ async def look_through(
                     f"an earlier run over this queue was ended in the middle: {journal.suspects} of its messages may "
                     "at their new place and in the queue. Those that are met again are counted"
                 )
+        rescue: Rescue | None = None
+        if disturbance.fatal_count is not None:
+            rescue = Rescue(await bench.publisher(), queue.name)
+            stack.push_async_callback(_end_of, rescue)
+            await rescue.begin()
         queue_pass = QueuePass(
             QueueReader(bench.link, queue.name),
             action,
-            selection,
+            plan.selection,
             disturbance,
             report,
             client=Client(vhost=queue.vhost, user=queue.end.user, upstream=queue.broker),
-            rescue=rescue,
+            rescue=None if rescue is None else rescue.copy,
             journal=journal,
             progress=told.progress,
             warn=told.warn,
         )
         told.begun(queue_pass)
         await queue_pass.run()
-        for publisher, end in saved:
-            await end.end(publisher)
+
+
+async def _end_of(rescue: Rescue) -> None:
+    with trio.move_on_after(CLEAN_UP_TIMEOUT, shield=True), suppress(*FAILURES):
+        await rescue.end()
 
 
 async def move(

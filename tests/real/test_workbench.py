@@ -111,7 +111,7 @@ def test_dead_letters_go_back_to_their_exchange(bench: BenchAt) -> None:
     before = bench.moved(dead, ToOrigin(), is_dry_run=True)
     assert (before.done, before.left_count, before.is_dry_run) == (7, 1, True)
     assert bench.depth(dead) == 8
-    report = bench.moved(dead, ToOrigin(), returns=True)
+    report = bench.moved(dead, ToOrigin())
     assert (report.done, report.left_count) == (6, 2)
     assert [each.reason for each in report.left] == [
         "the target returned it: 312 NO_ROUTE",
@@ -133,9 +133,9 @@ def test_an_origin_whose_exchange_is_gone_is_named(bench: BenchAt) -> None:
     with bench.channel() as channel:
         channel.basic_reject(channel.basic_get(work)[0].delivery_tag, requeue=False)
         channel.exchange_delete(f"{work}.x")
-    report = bench.moved(dead, ToOrigin(), returns=True)
+    report = bench.moved(dead, ToOrigin())
     assert "404" in report.left[0].reason
-    assert bench.moved(dead, ToOrigin("queue"), returns=True).done == 1
+    assert bench.moved(dead, ToOrigin("queue")).done == 1
     assert bench.bodies(work) == [b"1"]
 
 

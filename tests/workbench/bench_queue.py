@@ -129,7 +129,6 @@ class BenchAt:
         given: Given,
         *,
         is_dry_run: bool = False,
-        returns: bool | None = None,
         begun: Callable[[Any], None] = lambda running: None,
         **selection: Any,
     ) -> RunReport:
@@ -141,7 +140,6 @@ class BenchAt:
             state=self.state,
             audit=None if self.state is None else self.state / "audit.jsonl",
             is_dry_run=is_dry_run,
-            returns=command == "peek" if returns is None else returns,
         )
         report = RunReport()
 
