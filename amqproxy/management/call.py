@@ -10,11 +10,12 @@ import msgspec
 from amqproxy.management.access import User
 from amqproxy.management.broker_source import BrokerFacts, BrokerSource
 from amqproxy.management.failure import bad_request, not_found
+from amqproxy.management.listing import list_query
 from amqproxy.management.login import LoginAttempts
 from amqproxy.management.settings import Settings
-from amqproxy.management.statistics.figures import Figures
+from amqproxy.management.statistics.figures import Figures, wanted_details
 from amqproxy.management.statistics.history import History
-from amqproxy.management.statistics.ranges import ranges_of
+from amqproxy.management.statistics.ranges import Ranges, ranges_of
 
 Entry = dict[str, Any]
 
@@ -58,8 +59,21 @@ class Call(NamedTuple):
 
     @property
     def figures(self) -> Figures:
-        """The broker's statistics, in the ranges that the query asks for."""
-        return Figures(self.history, ranges_of(self.query))
+        """The broker's statistics, in the ranges and columns that the query asks for: one object for a whole list."""
+        return Figures(self.history, ranges_of(self.query), self._details)
+
+    @property
+    def figures_of_columns(self) -> Figures:
+        """Statistics for lists in which RabbitMQ ignores ranges that no column needs; its error for others differs."""
+        details = self._details
+        needs_any = details is None or details
+        ranges = ranges_of(self.query, "invalid_range_parameters") if needs_any else Ranges()
+        return Figures(self.history, ranges, details)
+
+    @property
+    def _details(self) -> frozenset[str] | None:
+        query = list_query(self.query, has_pages=False)
+        return wanted_details(query.columns, query.sort)
 
     def all_of(self, name: str) -> set[str]:
         """Return all values of a parameter of the query."""

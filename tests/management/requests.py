@@ -84,6 +84,21 @@ permissions?columns=vhost,user,read
 """.split()  # noqa: SIM905 - a table
 """Lists with parameters."""
 
+RANGES = """
+queues?lengths_age=501&lengths_incr=1 queues?page=1&lengths_age=501&lengths_incr=1
+queues?columns=name&lengths_age=501&lengths_incr=1 queues/%2F/limited?msg_rates_age=5010&msg_rates_incr=10
+overview?columns=node&lengths_age=x&lengths_incr=1 overview?columns=node&lengths_age=-60&lengths_incr=5
+overview?columns=node&lengths_age=0&lengths_incr=5 overview?columns=node&lengths_age=60&lengths_incr=0
+overview?columns=node&lengths_age=500&lengths_incr=1 overview?columns=node&lengths_age=60
+overview?columns=node&lengths_age=&lengths_incr=5
+overview?columns=node&lengths_age=501&lengths_incr=1 nodes?columns=name&node_stats_age=501&node_stats_incr=1
+vhosts?msg_rates_age=501&msg_rates_incr=1 exchanges?msg_rates_age=501&msg_rates_incr=1
+exchanges?columns=name&msg_rates_age=501&msg_rates_incr=1
+connections?columns=name,user&data_rates_age=501&data_rates_incr=1 users?columns=name&lengths_age=501&lengths_incr=1
+channels?columns=number&msg_rates_age=501&msg_rates_incr=1 bindings?columns=source&lengths_age=501&lengths_incr=1
+""".split()  # noqa: SIM905 - a table
+"""Ranges of samples, some of them longer than RabbitMQ allows."""
+
 METHODS = [
     Asked(path, method=method)
     for path in ("overview", "queues", "queues/%2F/limited", "nope", "whoami", "health/checks/alarms")
@@ -109,6 +124,7 @@ queues/quorum/%2F/many/status queues/quorum/other/many/status
 REQUESTS = [
     *map(Asked, PATHS),
     *map(Asked, LISTS),
+    *map(Asked, RANGES),
     *METHODS,
     *(Asked(path, user) for path in OF_ROLES for user in ("mona", "paul", "mary")),
     *(Asked(path, "nick") for path in ("overview", "queues", "nodes", "users", "nope", "version")),

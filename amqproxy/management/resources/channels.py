@@ -9,6 +9,7 @@ from amqproxy.management.failure import not_authorised, not_found
 from amqproxy.management.listing import Rows
 from amqproxy.management.resources.connections import ends, found_connection
 from amqproxy.management.resources.consumers import channel_name, consumer_details
+from amqproxy.management.statistics.figures import Figures
 
 
 async def channels(call: Call) -> Rows:
@@ -35,18 +36,19 @@ async def channel(call: Call) -> Entry:
         raise not_found()
     if not (call.user.is_monitor or entry["user"] == call.user.name):
         raise not_authorised("User not authorised to access object")
-    row = channel_row(call, entry)
+    row = channel_row(call, call.figures, entry)
     details = await consumer_details(call, row["vhost"], connection=entry["connection"], channel=entry["channel"])
     return row | {"consumer_details": details, "deliveries": [], "publishes": []}
 
 
 async def _rows(call: Call) -> AsyncIterator[Entry]:
+    figures = call.figures
     async for each in call.broker.objects("channels", call.values.get("vhost")):
         if call.user.is_monitor or each["user"] == call.user.name:
-            yield channel_row(call, each)
+            yield channel_row(call, figures, each)
 
 
-def channel_row(call: Call, entry: Entry) -> Entry:
+def channel_row(call: Call, figures: Figures, entry: Entry) -> Entry:
     """Return the row of a channel."""
     addresses = ends(entry["connection"])
     row: Entry = {
@@ -71,4 +73,4 @@ def channel_row(call: Call, entry: Entry) -> Entry:
     }
     if not call.facts.is_4:
         row["global_prefetch_count"] = entry["global_prefetch"] or 0
-    return row | call.figures.of_channel(row["name"], entry["counts"])
+    return row | figures.of_channel(row["name"], entry["counts"])

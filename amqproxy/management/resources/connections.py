@@ -9,6 +9,7 @@ from amqproxy.control import RequestError
 from amqproxy.management.call import Call, Done, Entry
 from amqproxy.management.failure import GONE, not_authorised, not_found
 from amqproxy.management.listing import Rows
+from amqproxy.management.statistics.figures import Figures
 
 UNKNOWN = (
     "peer_cert_issuer",
@@ -27,9 +28,10 @@ async def connections(call: Call) -> Rows:
     """Return the user's own connections; monitoring users see all."""
 
     async def rows() -> AsyncIterator[Entry]:
+        figures = call.figures
         async for each in call.broker.objects("connections", call.values.get("vhost")):
             if _is_seen(call, each):
-                yield connection_row(call, each)
+                yield connection_row(call, figures, each)
 
     return Rows(rows(), ("vhost", "name"), has_pages=True)
 
@@ -38,16 +40,17 @@ async def of_user(call: Call) -> Rows:
     """Return the connections of one user."""
 
     async def rows() -> AsyncIterator[Entry]:
+        figures = call.figures
         async for each in call.broker.objects("connections"):
             if each["user"] == call.values["user"]:
-                row = connection_row(call, each)
+                row = connection_row(call, figures, each)
                 yield {name: row[name] for name in ("name", "node", "user", "vhost")}
 
     return Rows(rows(), ("vhost", "name"))
 
 
 async def connection(call: Call) -> Entry:
-    row = connection_row(call, await found_connection(call))
+    row = connection_row(call, call.figures, await found_connection(call))
     return row | {name: "" for name in UNKNOWN if row.get(name, "") is None}
 
 
@@ -80,7 +83,7 @@ def _split(address: str) -> tuple[str, int]:
         return address, 0
 
 
-def connection_row(call: Call, entry: Entry) -> Entry:
+def connection_row(call: Call, figures: Figures, entry: Entry) -> Entry:
     """Return the row of a connection."""
     row: Entry = {
         "name": entry["connection"],
@@ -109,7 +112,7 @@ def connection_row(call: Call, entry: Entry) -> Entry:
         row["user_provided_name"] = entry["user_provided_name"]
     if call.facts.is_4:
         row["peer_cert_serial_number"] = None
-    return row | call.figures.of_connection(entry["connection"])
+    return row | figures.of_connection(entry["connection"])
 
 
 async def close_connection(call: Call) -> Done:

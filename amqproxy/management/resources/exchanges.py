@@ -16,7 +16,7 @@ DEFAULT = "amq.default"
 async def exchanges(call: Call) -> Rows:
     """Return the exchanges of a virtual host, or of all that the user may use."""
 
-    figures = call.figures
+    figures = call.figures_of_columns
 
     async def rows() -> AsyncIterator[Entry]:
         async for each in call.broker.objects("exchanges", call.values.get("vhost")):

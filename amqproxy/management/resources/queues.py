@@ -89,7 +89,7 @@ def _page(call: Call, query: ListQuery) -> Entry | None:
 
 
 async def _rows(call: Call, entries: AsyncGenerator[Entry], *, has_statistics: bool) -> AsyncIterator[Entry]:
-    figures = call.figures
+    figures = call.figures_of_columns
     async with aclosing(entries):
         async for each in entries:
             if call.sees(each["vhost"]):

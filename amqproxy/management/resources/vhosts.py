@@ -8,27 +8,28 @@ from typing import Any
 from amqproxy.management.call import Call, Done, Entry, deleted, put
 from amqproxy.management.failure import Failure, bad_request, not_found
 from amqproxy.management.listing import Rows
-from amqproxy.management.statistics.figures import DELIVERIES, PUBLISHES
+from amqproxy.management.statistics.figures import DELIVERIES, PUBLISHES, Figures
 
 
 async def vhosts(call: Call) -> Rows:
     """Return the virtual hosts that the user may use; monitoring users see all."""
 
     async def rows() -> AsyncIterator[Entry]:
+        figures = call.figures_of_columns
         async for each in call.broker.objects("vhosts"):
             if call.user.is_monitor or call.sees(each["name"]):
-                yield vhost_row(call, each)
+                yield vhost_row(call, figures, each)
 
     return Rows(rows(), ("name",), has_pages=True)
 
 
 async def vhost(call: Call) -> Entry:
     async for each in call.broker.objects("vhosts", call.values["vhost"]):
-        return vhost_row(call, each)
+        return vhost_row(call, call.figures, each)
     raise not_found()  # it was deleted after the login
 
 
-def vhost_row(call: Call, entry: Entry) -> Entry:
+def vhost_row(call: Call, figures: Figures, entry: Entry) -> Entry:
     """Return the row of a virtual host; as in RabbitMQ, one that never had a queue has no totals."""
     metadata = entry["metadata"]
     usual = metadata.get("default_queue_type")
@@ -51,9 +52,9 @@ def vhost_row(call: Call, entry: Entry) -> Entry:
             "messages": entry["ready"] + entry["unacked"],
             "messages_ready": entry["ready"],
             "messages_unacknowledged": entry["unacked"],
-            **call.figures.lengths_of_vhosts([entry["name"]]),
+            **figures.lengths_of_vhosts([entry["name"]]),
         }
-    stats = call.figures.of_vhosts([entry["name"]], entry["counts"], (PUBLISHES, DELIVERIES))
+    stats = figures.of_vhosts([entry["name"]], entry["counts"], (PUBLISHES, DELIVERIES))
     return row | {"message_stats": stats} if stats else row
 
 

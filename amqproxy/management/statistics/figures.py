@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from amqproxy.management.statistics.history import History
-from amqproxy.management.statistics.ranges import Range, Ranges
+from amqproxy.management.statistics.ranges import Range, Ranges, SamplesShown
 from amqproxy.management.statistics.series import Series
 
 Entry = dict[str, Any]
@@ -54,12 +54,29 @@ DISK: Mapping[str, Places] = {"disk_reads": (7,), "disk_writes": (8,)}
 NO_COUNTS = (0,) * 12
 
 
+GROUPS = frozenset({"message_stats", "queue_totals", "churn_rates"})
+"""Objects in rows that hold keys with rates and samples."""
+
+
+def wanted_details(columns: Iterable[Sequence[str]], sort: str | None) -> frozenset[str] | None:
+    """Return the keys with rates and samples that columns and sort order need; None for all."""
+    paths = [tuple(each) for each in columns]
+    if not paths or any(path[-1] in GROUPS for path in paths):
+        return None
+    if sort:
+        paths.append(tuple(sort.split(".")))
+    return frozenset(name for path in paths for name in path if name.endswith("_details"))
+
+
 class Figures:
     """Counts and rates as one request wants them."""
 
-    def __init__(self, history: History, ranges: Ranges) -> None:
+    def __init__(self, history: History, ranges: Ranges, wanted: Container[str] | None = None) -> None:
+        """Create a view with all keys, or with those keys of rates and samples that are `wanted`."""
         self._history = history
         self._ranges = ranges
+        self._wanted = wanted
+        self._shown = SamplesShown()
 
     # --- objects
 
@@ -126,7 +143,11 @@ class Figures:
         self, series: Sequence[Series], group: Mapping[str, Places], first: int, within: Range | None
     ) -> Entry:
         """Return the keys with `_details` of a group whose numbers begin at the place `first` in the series."""
-        history = self._history
+        history, wanted = self._history, self._wanted
+        if wanted is not None:
+            group = {name: places for name, places in group.items() if f"{name}_details" in wanted}
+        if not group:
+            return {}
         if within is not None:
             return self._sampled(series, group, first, within)
         changed = [each for each in series if each.last > history.previous]
@@ -141,6 +162,7 @@ class Figures:
         }
 
     def _sampled(self, series: Sequence[Series], group: Mapping[str, Places], first: int, within: Range) -> Entry:
+        self._shown.add((within.steps + 1) * len(group))
         newest = self._history.last // within.increment * within.increment
         times = [newest - step * within.increment for step in range(within.steps + 1)]
         numbers = [_added(series, time) for time in times]

@@ -27,22 +27,22 @@ class Sampler:
     async def run(self) -> None:
         """Sample at each multiple of `INTERVAL`, until cancelled."""
         while True:
-            await self.sample(time.time())
+            await self.sample(time.time(), time.monotonic())
             await asyncio.sleep(INTERVAL - time.time() % INTERVAL)
 
-    async def sample(self, now: float) -> None:
-        """Take one sample at `now`, in seconds since the epoch; a broker that does not answer leaves it out."""
+    async def sample(self, now: float, moment: float | None = None) -> None:
+        """Take one sample at `now`, as `History.begin`; a broker that does not answer leaves it out."""
         with contained("sampling failed"):
             try:
-                await self._sample(now)
+                await self._sample(now, moment)
             except RequestError:
                 return  # the requests of clients tell that it does not answer
 
-    async def _sample(self, now: float) -> None:
+    async def _sample(self, now: float, moment: float | None) -> None:
         history, since = self.history, self._revision
         async with aclosing(self._broker.samples(since)) as rows:
             revision = await anext(rows)
-            history.begin(now)
+            history.begin(now, moment)
             number = 0
             async for kind, vhost, name, is_new, numbers in rows:
                 history.add((kind, vhost, name), numbers, is_new=is_new and since > 0)

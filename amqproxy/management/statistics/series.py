@@ -82,6 +82,12 @@ class Series:
         self._before = self._values.pop(0)
         return True
 
+    def rest(self) -> None:
+        """Drop all samples but keep the last numbers: the object has had them for as long as samples are kept."""
+        self._before = _packed(self.numbers)
+        self._times = []
+        self._values = []
+
     def _thin_out(self, now: int) -> None:
         times, values = self._times, self._values
         kept = [

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from amqproxy.management.statistics.figures import DELIVERIES, PUBLISHES, Figures
+import pytest
+
+from amqproxy.management.failure import Failure
+from amqproxy.management.statistics import ranges as module
+from amqproxy.management.statistics.figures import DELIVERIES, PUBLISHES, Figures, wanted_details
 from amqproxy.management.statistics.history import History
-from amqproxy.management.statistics.ranges import MOST_SAMPLES_SHOWN, Range, Ranges, ranges_of
+from amqproxy.management.statistics.ranges import MOST_STEPS, Range, Ranges, ranges_of
 from amqproxy.management.statistics.series import INTERVAL
 
 NOW = 1_000_000_000
@@ -73,4 +77,33 @@ def test_ranges_of_a_query() -> None:
         "data_rates_incr": "5",
     }
     assert ranges_of(query) == Ranges(message_rates=Range(60, 5))
-    assert Range(10**8, 1).steps == MOST_SAMPLES_SHOWN
+
+
+@pytest.mark.parametrize(("age", "increment"), [(MOST_STEPS + 1, 1), (0, 5), (60, 0), (-60, 5)])
+def test_a_range_of_too_many_steps_or_none_is_refused(age: int, increment: int) -> None:
+    with pytest.raises(Failure, match=f"Invalid range parameters: age {age}, incr {increment}"):
+        ranges_of({"lengths_age": str(age), "lengths_incr": str(increment)})
+
+
+def test_the_samples_of_a_response_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_SAMPLES_SHOWN", 100)
+    figures = Figures(history(), Ranges(lengths=Range(100, 10)))
+    for _ in range(3):
+        figures.of_queue("/", "q", None)
+    with pytest.raises(Failure, match="too many samples") as refused:
+        figures.of_queue("/", "q", None)
+    assert refused.value.status == 400
+
+
+def test_only_the_rates_and_samples_of_the_chosen_columns_are_made() -> None:
+    ranges = Ranges(Range(60, 5), Range(60, 5))
+    columns = [("name",), ("messages_details", "avg"), ("message_stats", "ack_details", "rate")]
+    wanted = wanted_details(columns, "message_stats.publish_details.rate")
+    row = Figures(history(), ranges, wanted).of_queue("/", "q", counts(1700, 800))
+    stats = row.pop("message_stats")
+    assert set(row) == {"messages_details"}
+    assert {name for name in stats if name.endswith("_details")} == {"ack_details", "publish_details"}
+    assert (stats["publish"], stats["deliver"]) == (1700, 800)
+    assert wanted_details([("name",), ("message_stats",)], None) is None
+    assert wanted_details([], "name") is None
+    assert wanted_details([("name",)], None) == frozenset()

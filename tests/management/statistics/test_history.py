@@ -52,7 +52,7 @@ def test_samples_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert history.of("queues", "/", "3").at(history.previous) == (18, 0, 18)
 
 
-def test_objects_are_bounded_and_forgotten_when_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_SERIES", 3)
     history = History()
     for step in range(5):
@@ -61,6 +61,43 @@ def test_objects_are_bounded_and_forgotten_when_idle(monkeypatch: pytest.MonkeyP
     assert len(history) == 3
     assert history.of("queues", "/", "0").last == 0
     history.begin(NOW + 2 * COARSE_SECONDS)
-    assert (len(history), history.samples) == (0, 0)
-    history.add(("queues", "/", "4"), (1, 0, 500), is_new=False)
-    assert history.of("queues", "/", "4").at(NOW) == (1, 0, 500)
+    assert (len(history), history.samples) == (3, 0)
+    history.add(("queues", "/", "5"), (1, 0, 500), is_new=False)
+    history.begin(NOW + 2 * COARSE_SECONDS + INTERVAL)
+    assert (len(history), history.samples) == (3, 1)
+    assert history.of("queues", "/", "5").at(NOW) == (1, 0, 500)
+
+
+def test_an_idle_object_keeps_its_numbers_and_has_a_rate_once_it_changes() -> None:
+    history = History()
+    queue = ("queues", "/", "q")
+    sampled(history, 0, 990, 10, 500, key=queue)
+    idle = 2 * COARSE_SECONDS // INTERVAL
+    sampled(history, idle, 1)
+    assert history.of(*queue).at(history.last) == (990, 10, 500)
+    assert history.samples == 1
+    history.begin(NOW + INTERVAL * (idle + 1) + 0.4)
+    history.add(queue, (991, 10, 600), is_new=False)
+    history.end()
+    assert history.of(*queue).at(history.previous) == (990, 10, 500)
+    assert history.of(*queue).at(history.last) == (991, 10, 600)
+
+
+def test_a_day_of_an_idle_virtual_host_stays() -> None:
+    history = History()
+    vhost = ("vhosts", "", "/")
+    sampled(history, 0, 1, 0, 5, key=vhost)
+    sampled(history, 1, 2, 0, 5, key=vhost)
+    sampled(history, 2 * COARSE_SECONDS // INTERVAL, 1)
+    assert [history.of(*vhost).at(NOW + INTERVAL * step)[0] for step in (0, 1, 2)] == [1, 2, 2]
+
+
+def test_a_clock_that_is_set_back_leaves_seconds_between_samples() -> None:
+    history = History()
+    for now, moment in ((NOW, 7.0), (NOW - 3600, 12.5), (NOW - 3600, 17.5), (NOW - 3595, 17.5)):
+        history.begin(now, moment)
+        history.end()
+        assert history.seconds > 0
+        assert history.last > history.previous
+        if moment == 12.5:
+            assert history.seconds == 5.5
