@@ -83,8 +83,11 @@ class ClientPlace:
         self._must_pin = must_pin
         self._lane = Lane()
         self._channels: dict[int, PooledChannel] = {}
-        self._closed: list[PooledChannel] = []
-        """Channels that the client has closed in the bytes being taken, and whose end it is not told yet."""
+        self._closed: list[int] = []
+        """Channels that the client has closed in the bytes being taken, and whose end it is not told yet.
+
+        They are no longer its own: their numbers on the shared connection may be other clients' at any time.
+        """
         self._outbox: list[bytes] = []
         self._unread = 0
         self._lost = ""
@@ -211,20 +214,22 @@ class ClientPlace:
         The client's close-ok waits for the broker's, unless nothing that the client has sent can still fail.
         """
         channel.is_closing = True
-        self.upstream.shared.close_channel(channel.upstream_number)
         if channel.is_settled:
-            self.upstream.shared.detach(channel.upstream_number)
-            self._closed.append(channel)
+            self._drop(channel)
+            self._closed.append(channel.number)
+        else:
+            self.upstream.shared.close_channel(channel.upstream_number, channel)
 
     def _end_closed(self) -> None:
         """Answer the client's channel.close, behind which RabbitMQ drops what has come with it in one piece."""
-        for channel in self._closed:
-            self.end_channel(channel, None)
-        self._closed.clear()
+        closed, self._closed = self._closed, []
+        with self._contained():
+            for number in closed:
+                self._answer(number, ChannelCloseOk())
 
     def _without_closed(self, frames: list[Frame]) -> list[Frame]:
         """Return the frames without those on channels that are closed before them."""
-        closed = {each.number for each in self._closed}
+        closed = set(self._closed)
         self._end_closed()
         found = []
         for frame in frames:
@@ -278,9 +283,9 @@ class ClientPlace:
 
     def _drop(self, channel: PooledChannel) -> None:
         """Give up a channel of the shared connection."""
-        self._channels.pop(channel.number, None)
-        self.upstream.shared.close_channel(channel.upstream_number)
-        self.upstream.shared.detach(channel.upstream_number)
+        del self._channels[channel.number]
+        self.upstream.shared.close_channel(channel.upstream_number, channel)
+        self.upstream.shared.detach(channel.upstream_number, channel, is_settled=channel.is_settled)
 
     async def _settle(self, channels: Iterable[PooledChannel]) -> bool:
         """Wait until the broker has processed all that was sent on these channels; return whether it has.

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import trio
 
 from amqproxy.amqp091.errors import NotAllowed
+from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.configuration.pool_config import PoolConfig
 from amqproxy.configuration.values import join_address
@@ -31,6 +32,8 @@ RECHECK = 0.25
 
 JITTER = 0.1
 """Part of the lifetime by which connections differ, so that they do not all end together."""
+
+_PUBLISH = BasicPublish.class_id, BasicPublish.method_id
 
 
 class PoolKey(NamedTuple):
@@ -173,7 +176,9 @@ class Pool:
         culprits: list[SharedClient] = []
         if close is not None and close.failing_class_id:
             suspects = [each for each in clients if each.is_suspect(close)]
-            culprits = suspects if len(suspects) == 1 else []
+            is_publish = (close.failing_class_id, close.failing_method_id) == _PUBLISH
+            if len(suspects) == 1 and not (is_publish and upstream.shared.is_left_unsettled):
+                culprits = suspects
             self._counts.collateral += len(clients) - len(culprits)
         for client in clients:
             if close is not None and client in culprits:

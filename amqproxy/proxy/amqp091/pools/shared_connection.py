@@ -120,14 +120,23 @@ class SharedConnection:
         self.fill_reserve()
         return number
 
-    def close_channel(self, number: int) -> None:
-        """Close a user's channel, behind all that it has queued there."""
-        self.put(number, encode_method(number, ChannelClose(200, "closed by the client", 0, 0)), is_method=True)
+    def close_channel(self, number: int, user: ChannelUser) -> None:
+        """Close a user's channel, behind all that it has queued there; nothing if it is no longer the user's."""
+        if self._users.get(number) is user:
+            self.put(number, encode_method(number, ChannelClose(200, "closed by the client", 0, 0)), is_method=True)
 
-    def detach(self, number: int) -> None:
-        """Detach a user, which is not told any more what arrives on its channel."""
-        if number in self._users:
-            self._users[number] = _NOBODY
+    def detach(self, number: int, user: ChannelUser, *, is_settled: bool) -> None:
+        """Detach a user, which is not told any more what arrives on its channel.
+
+        `is_settled` is whether the broker has processed all that the user has sent.
+        """
+        if self._users.get(number) is user:
+            self._users[number] = _NOBODY if is_settled else _DEPARTED
+
+    @property
+    def is_left_unsettled(self) -> bool:
+        """Whether users have left something that the broker has not processed, as far as is known."""
+        return _DEPARTED in self._users.values()
 
     # --- what is sent
 
@@ -268,3 +277,5 @@ class _Nobody:
 
 
 _NOBODY = _Nobody()
+_DEPARTED = _Nobody()
+"""In place of a user that has left before the broker has processed all that it had sent."""

@@ -378,6 +378,29 @@ async def test_a_hard_error_ends_the_author_with_the_brokers_words(autojump_cloc
             await again.transport.send(encode_method(1, ChannelOpen()))
 
 
+async def test_nobody_is_named_for_what_a_client_that_has_left_may_have_caused(autojump_clock: MockClock) -> None:
+    async with house() as found:
+        author, bystander = await found.client(address="10.0.0.1"), await found.client(address="10.0.0.2")
+        for place in (author, bystander):
+            await place.transport.send(encode_method(1, ChannelOpen()))
+            await methods_of(place)
+        (broker,) = (each for each in found.brokers if each.of(ChannelOpen))
+        broker.takes_bytes = False
+        broker.unanswered |= {BasicPublish, ChannelClose}
+        message = encode_method(1, BasicPublish(0, "", "q")) + encode_frame(HEADER, 1, ContentHeader(0).encode())
+        for place in (author, bystander):
+            await place.transport.send(message)
+        await author.transport.aclose()
+        broker.write(0, ConnectionClose(506, "RESOURCE_ERROR", 60, 40))
+        with pytest.raises(TransportBroken, match="RESOURCE_ERROR"):
+            await bystander.transport.receive()
+        assert found.pools.counts.collateral == 1
+        await bystander.transport.aclose()
+        again = await found.client(address="10.0.0.2")
+        await again.transport.send(encode_method(1, ChannelOpen()))
+        assert await methods_of(again) == [ChannelOpenOk()]
+
+
 async def test_connections_that_are_too_old_do_not_exhaust_a_pool(autojump_clock: MockClock) -> None:
     async with house(lifetime=1000.0, upstreams=2) as found:
         kept = []

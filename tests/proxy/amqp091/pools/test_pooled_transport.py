@@ -233,6 +233,41 @@ async def test_a_channel_may_be_opened_again_in_the_same_piece(autojump_clock: o
         assert await client.told(2) == [(1, CLOSE_OK), (0, ConnectionCloseOk())]
 
 
+async def test_a_client_that_leaves_closes_no_channel_that_has_become_anothers(
+    autojump_clock: object, nursery: trio.Nursery
+) -> None:
+    """The number of a closed channel may be given again while what has come with the close is waited for."""
+    broker = ScriptedBroker.opened()
+    upstream = broker.upstream()
+    nursery.start_soon(upstream.run)
+    upstream.flush()
+    client = Client(upstream, nursery)
+    client.tried.unanswered.add(QueueDeclare)
+    await client.send((1, ChannelOpen()), (2, ChannelOpen()))
+    await client.told(2)
+    number, failed = client.transport.channels[1], trio.Event()
+
+    async def close_and_declare() -> None:
+        with pytest.raises(TransportBroken, match="has not answered"):
+            await client.send((1, BYE), (2, QueueDeclare(queue="q")))
+        failed.set()
+
+    nursery.start_soon(close_and_declare)
+    await wait_all_tasks_blocked()
+    heir = Client(upstream, nursery)
+    while heir.transport.channels != {1: number}:
+        heir = Client(upstream, nursery)
+        await heir.send((1, ChannelOpen()), (1, ConfirmSelect()))
+        await heir.told(2)
+    assert not failed.is_set()
+    await failed.wait()
+    await client.transport.aclose()
+    await heir.send((1, BasicPublish(0, "", "q")))
+    await heir.transport.send(encode_frame(HEADER, 1, ContentHeader(0).encode()))
+    assert await heir.told(1) == [(1, BasicAck(1, False))]
+    nursery.cancel_scope.cancel()
+
+
 async def test_what_a_client_leaves_behind_is_sent_and_keeps_its_place_until_then(autojump_clock: object) -> None:
     body = b"x" * 100_000
     message = (

@@ -104,8 +104,8 @@ def test_no_channel_is_used_twice_while_others_are_fresh() -> None:
     pair = Pair()
     used = []
     for _ in range(100):
-        used.append(pair.take())
-        pair.shared.close_channel(used[-1])
+        used.append(pair.take(user := User()))
+        pair.shared.close_channel(used[-1], user)
         pair.exchange()
     closed = [channel for channel, method in pair.sent if isinstance(method, ChannelClose)]
     assert closed == used
@@ -133,11 +133,11 @@ def test_the_reserve_is_bounded() -> None:
 
 def test_no_more_channels_are_opened_than_the_broker_allows() -> None:
     pair = Pair(channel_max=3)
-    for _ in range(3):
-        pair.take()
+    users = [User() for _ in range(3)]
+    second = [pair.take(user) for user in users].index(2)
     assert pair.shared.take_channel(User(), Lane()) is None
     assert not pair.shared.can_open
-    pair.shared.close_channel(2)
+    pair.shared.close_channel(2, users[second])
     assert not pair.shared.can_open
     pair.exchange()
     assert pair.take() == 2
@@ -145,9 +145,9 @@ def test_no_more_channels_are_opened_than_the_broker_allows() -> None:
 
 def test_a_channel_is_closed_once() -> None:
     pair = Pair()
-    number = pair.take()
-    pair.shared.close_channel(number)  # as the client asks
-    pair.shared.close_channel(number)  # as it leaves before the broker has answered
+    number = pair.take(user := User())
+    pair.shared.close_channel(number, user)  # as the client asks
+    pair.shared.close_channel(number, user)  # as it leaves before the broker has answered
     sent = methods_in(FrameReader(frame_max=0).feed(pair.shared.take_output(ALL)))
     assert [channel for channel, method in sent if isinstance(method, ChannelClose)] == [number]
 
@@ -156,7 +156,7 @@ def test_what_a_user_has_queued_is_dropped_when_the_broker_closes_its_channel() 
     pair, user, lane = Pair(), User(), Lane()
     number = pair.take(user, lane)
     pair.shared.put(number, message(number))
-    pair.shared.close_channel(number)
+    pair.shared.close_channel(number, user)
     pair.write(number, CLOSE)
     pair.exchange()
     assert user.ends == [CLOSE]
@@ -167,8 +167,8 @@ def test_what_a_user_has_queued_is_dropped_when_the_broker_closes_its_channel() 
 
 def test_a_number_is_given_again_after_both_close_oks_only() -> None:
     pair = Pair(channel_max=1)
-    number = pair.take()
-    pair.shared.close_channel(number)
+    number = pair.take(user := User())
+    pair.shared.close_channel(number, user)
     closing = pair.shared.take_output(ALL)
     pair.write(number, CLOSE)  # they cross
     assert not pair.shared.can_open
@@ -182,18 +182,32 @@ def test_a_number_is_given_again_after_both_close_oks_only() -> None:
 def test_a_user_that_has_left_is_told_nothing() -> None:
     pair, user = Pair(), User()
     number = pair.take(user)
-    pair.shared.close_channel(number)
-    pair.shared.detach(number)
+    pair.shared.close_channel(number, user)
+    pair.shared.detach(number, user, is_settled=True)
     pair.exchange()
     assert user.ends == []
     assert pair.shared.channels == 0
 
 
+def test_nobody_closes_or_leaves_a_channel_that_has_become_anothers() -> None:
+    pair, former, user = Pair(channel_max=1), User(), User()
+    number = pair.take(former)
+    pair.shared.close_channel(number, former)
+    pair.exchange()
+    assert pair.take(user) == number
+    pair.shared.close_channel(number, former)
+    pair.shared.detach(number, former, is_settled=False)
+    pair.exchange()
+    assert user.ends == []
+    pair.write(number, CLOSE)
+    assert user.ends == [CLOSE]
+
+
 def test_the_end_of_a_channel_comes_behind_its_messages() -> None:
     pair = Pair()
-    number = pair.take()
+    number = pair.take(user := User())
     pair.shared.put(number, message(number))
-    pair.shared.close_channel(number)
+    pair.shared.close_channel(number, user)
     pair.exchange()
     assert [type(method) for channel, method in pair.sent if channel == number] == [
         ChannelOpen,
