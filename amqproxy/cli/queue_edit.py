@@ -27,6 +27,10 @@ NUMBERS = ("delivery_mode", "priority", "timestamp")
 """Properties that are numbers."""
 
 
+MAX_CHANGES = 1024
+"""Maximum of changes that are kept for the audit; a batch has fewer messages."""
+
+
 def edit_messages(
     broker: str,
     queue: str,
@@ -71,6 +75,8 @@ def edit_messages(
     async def change(message: HeldMessage) -> tuple[Properties, bytes]:
         properties, new = await edited(message)
         changes[message.position] = changes_of(message, properties, new)
+        if len(changes) > MAX_CHANGES:  # of messages that stay in the queue, whose changes nobody takes
+            del changes[next(iter(changes))]
         return properties, new
 
     def note(audit: Audit | None, message: HeldMessage) -> None:

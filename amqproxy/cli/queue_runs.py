@@ -92,6 +92,7 @@ def run(
     import trio
 
     from amqproxy.configuration.config import ConfigError
+    from amqproxy.moving.message_forwarder import MoveFailed
     from amqproxy.workbench.batch_journal import QueueBusy
     from amqproxy.workbench.disturbance import Disturbed
     from amqproxy.workbench.run_report import RunReport
@@ -125,6 +126,8 @@ def run(
         trio.run(main)
     except (Disturbed, QueueBusy) as error:
         raise Failure(f"{where}: {error}", MISUSED if isinstance(error, Disturbed) else FAILED) from None
+    except MoveFailed as error:  # the audit cannot be begun
+        raise Failure(f"{where}: {error}") from None
     except ConfigError as error:
         raise Failure(f"{where}: --ca: {error}", MISUSED) from None
     except BrokenPipeError:

@@ -4,8 +4,9 @@ A run is one pass through the queue from its head, of at most as many messages a
 (`runs`) has a `QueuePass` (`queue_pass`) do it. `QueueReader` (`queue_reader`) gets messages with basic.get, so that
 only those are touched which the run looks at. The filter chooses, in CEL; an `Action` settles the chosen messages batch
 by batch: it shows them (`peek`), publishes them elsewhere (`move`, with the places in `destination`, and `edit` changes
-them first), or writes them to a file (`drain`). A message is acknowledged once it is on the other side for sure, by a
-confirm or by fsync. All others are returned together at the end, in their order as far as the broker keeps it:
+them first; `own_copies` knows those that the run gets again), or writes them to a file (`drain`). A message is
+acknowledged once it is on the other side for sure, by a confirm or by fsync. All others are returned together at the
+end, in their order as far as the broker keeps it:
 `disturbance` knows what a return does to order, `redelivered` and delivery counts, and refuses where a message could
 die of it; `rescue` puts copies of messages at the delivery limit to the queue's end, also when a run fails.
 `stream_reader` reads streams, from which nothing is taken; `fill` publishes the messages of a file.

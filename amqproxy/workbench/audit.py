@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from amqproxy.moving.message_forwarder import MoveFailed
 from amqproxy.taps.record import encoded
 
 
@@ -23,6 +24,7 @@ class Audit:
         self._run = run
         self._facts = dict(facts)
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._is_torn = False
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def close(self) -> None:
@@ -33,10 +35,17 @@ class Audit:
         self.note("begun", {"by": _user(), "host": socket.gethostname(), "process": os.getpid(), **self._facts})
 
     def note(self, event: str, facts: Mapping[str, Any]) -> None:
-        """Append a line."""
+        """Append a line; raise `MoveFailed` if it cannot be written."""
         line = {"ts_ns": time.time_ns(), "run": self._run, "event": event, **facts}
-        os.write(self._file, encoded(msgspec.to_builtins(line)) + b"\n")
-        os.fsync(self._file)
+        data = encoded(msgspec.to_builtins(line)) + b"\n"
+        rest = memoryview(b"\n" + data if self._is_torn else data)
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+                self._is_torn = bool(rest)
+            os.fsync(self._file)
+        except OSError as error:
+            raise MoveFailed(f"audit {self._path}: {error.strerror}") from None
 
 
 def _user() -> str:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
+from amqproxy.moving.message_forwarder import MoveFailed
 from amqproxy.workbench.held_message import HeldMessage
 
 DIGEST = 16
@@ -90,8 +91,13 @@ class BatchJournal:
 
     def _write(self, repeats: int, digests: Counter[bytes]) -> None:
         data = repeats.to_bytes(COUNT) + b"".join(digests.elements())
-        os.pwrite(self._file, data, 0)
-        os.ftruncate(self._file, len(data))
+        place = 0
+        try:
+            while place < len(data):
+                place += os.pwrite(self._file, data[place:], place)
+            os.ftruncate(self._file, len(data))
+        except OSError as error:
+            raise MoveFailed(f"journal {self._path}: {error.strerror}") from None
 
     def clear(self, *, is_whole: bool) -> None:
         """Forget the batch: the source has answered behind its acknowledgements.

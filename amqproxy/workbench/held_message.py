@@ -66,20 +66,24 @@ class HeldMessage:
     @property
     def digest(self) -> bytes:
         """Digest of the message as it would be published again: equal for equal messages."""
-        properties = self.properties
-        headers = properties.headers or Table()
-        parts = (
-            self.exchange.encode("utf-8", "surrogateescape"),
-            self.routing_key.encode("utf-8", "surrogateescape"),
-            repr(msgspec.structs.replace(properties, headers=None)).encode(),
-            # RabbitMQ 4.3 sorts the headers when it adds a count: which bytes there are does not depend on their order.
-            bytes(sorted(headers.octets)),
-            self.body,
-        )
-        found = hashlib.blake2b(digest_size=16)
-        for part in parts:
-            found.update(len(part).to_bytes(8) + part)
-        return found.digest()
+        return digest_of(self.exchange, self.routing_key, self.properties, self.body)
+
+
+def digest_of(exchange: str, routing_key: str, properties: Properties, body: bytes) -> bytes:
+    """Return the digest of a message: equal for equal messages."""
+    headers = properties.headers or Table()
+    parts = (
+        exchange.encode("utf-8", "surrogateescape"),
+        routing_key.encode("utf-8", "surrogateescape"),
+        repr(msgspec.structs.replace(properties, headers=None)).encode(),
+        # RabbitMQ 4.3 sorts the headers when it adds a count: which bytes there are does not depend on their order.
+        bytes(sorted(headers.octets)),
+        body,
+    )
+    found = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        found.update(len(part).to_bytes(8) + part)
+    return found.digest()
 
 
 def without(headers: Table, *names: str) -> Table:

@@ -8,6 +8,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.workbench.confirming_publisher import ConfirmingPublisher, Publication
 from amqproxy.workbench.destination import Destination, NoPlace
 from amqproxy.workbench.held_message import HeldMessage
+from amqproxy.workbench.own_copies import OwnCopies
 from amqproxy.workbench.queue_pass import KEPT, Outcome
 
 MAX_PLACES = 1000
@@ -23,7 +24,7 @@ class Move:
     """An action that publishes each chosen message, changed by `change` if there is one.
 
     `places` counts messages by exchange and routing key. With `is_dry_run` nothing is published: a message whose
-    exchange exists counts as done. `note` is called for each message that is published.
+    exchange exists counts as done. `copies` learns what may come back to the queue.
     """
 
     def __init__(
@@ -32,14 +33,14 @@ class Move:
         destination: Destination,
         *,
         change: Change | None = None,
-        note: Callable[[HeldMessage], None] = lambda message: None,
+        copies: OwnCopies | None = None,
         is_dry_run: bool = False,
     ) -> None:
         self.places: dict[str, int] = {}
         self._publisher = publisher
         self._destination = destination
         self._change = change
-        self._note = note
+        self._copies = copies
         self._is_dry_run = is_dry_run
 
     @property
@@ -61,12 +62,15 @@ class Move:
                 outcomes[position] = f"its exchange {publication.exchange!r} cannot be used: {reason}"
                 continue
             publications.append(publication)
+            if self._copies is not None and not self._is_dry_run:
+                self._copies.note(
+                    publication.exchange, publication.routing_key, publication.properties, publication.body
+                )
             positions.append(position)
         found = [""] * len(publications) if self._is_dry_run else await self._publisher.publish(publications)
         for position, publication, outcome in zip(positions, publications, found, strict=True):
             outcomes[position] = KEPT if self._is_dry_run else outcome
             if not outcome:
-                self._note(messages[position])
                 self._count(f"exchange {publication.exchange!r}, routing key {publication.routing_key!r}")
         return outcomes
 

@@ -19,6 +19,7 @@ from amqproxy.rules.matching.filters import Filter, FilterFailed
 from amqproxy.workbench.batch_journal import BatchJournal
 from amqproxy.workbench.disturbance import Disturbance
 from amqproxy.workbench.held_message import HeldMessage
+from amqproxy.workbench.own_copies import OwnCopies
 from amqproxy.workbench.queue_reader import QueueReader
 from amqproxy.workbench.run_report import RunReport
 
@@ -77,7 +78,8 @@ class Action(Protocol):
 class QueuePass:
     """A pass over `reader`'s queue; `rescue` publishes messages at its end. `stop` ends it after the current batch.
 
-    `report` is brought up to date before each call of `progress`.
+    `report` is brought up to date before each call of `progress`. `done` is called for each message that is done, after
+    its acknowledgement, and may raise `MoveFailed`. Messages that are `copies` of this run are held until the end.
     """
 
     def __init__(
@@ -91,6 +93,8 @@ class QueuePass:
         client: Client,
         rescue: Callable[[Sequence[HeldMessage]], Awaitable[Sequence[str]]] | None = None,
         journal: BatchJournal | None = None,
+        copies: OwnCopies | None = None,
+        done: Callable[[HeldMessage], None] = lambda message: None,
         progress: Callable[[RunReport], None] = lambda report: None,
         warn: Callable[[str], None] = lambda text: None,
     ) -> None:
@@ -103,6 +107,8 @@ class QueuePass:
         self._client = client
         self._rescue = rescue
         self._journal = journal
+        self._copies = copies
+        self._done = done
         self._progress = progress
         self._warn = warn
 
@@ -147,8 +153,9 @@ class QueuePass:
                 break
             messages = await self._reader.read(self._wanted(room))
             is_empty = not messages
-            report.looked_at += len(messages)
-            chosen = self._chosen(messages)
+            others = [message for message in messages if self._copies is None or not self._copies.meet(message)]
+            report.looked_at += len(others)
+            chosen = self._chosen(others)
             report.chosen += len(chosen)
             kept = await self._settle(chosen) if chosen else []
             taken = {message.position for message in chosen} - {message.position for message in kept}
@@ -226,6 +233,8 @@ class QueuePass:
                 report.leave(message.position, outcome, message.command.properties.message_id)
             else:
                 report.done += 1
+        for message in done:
+            self._done(message)
         return kept
 
     async def _save(self, kept: Sequence[HeldMessage], *, is_journaled: bool = True) -> None:

@@ -26,6 +26,7 @@ from amqproxy.workbench.destination import Destination
 from amqproxy.workbench.disturbance import Disturbance, Disturbed, disturbance_of
 from amqproxy.workbench.held_message import HeldMessage
 from amqproxy.workbench.move import Change, Move
+from amqproxy.workbench.own_copies import OwnCopies
 from amqproxy.workbench.queue_facts import Given, QueueFacts, queue_facts
 from amqproxy.workbench.queue_pass import Action, QueuePass, Selection
 from amqproxy.workbench.queue_reader import QueueReader
@@ -136,7 +137,15 @@ async def opened(queue: BenchQueue) -> AsyncIterator[Bench]:
 
 
 async def look_through(
-    bench: Bench, action: Action, plan: RunPlan, told: Told, report: RunReport, facts: QueueFacts | None = None
+    bench: Bench,
+    action: Action,
+    plan: RunPlan,
+    told: Told,
+    report: RunReport,
+    facts: QueueFacts | None = None,
+    *,
+    copies: OwnCopies | None = None,
+    done: Callable[[HeldMessage], None] = lambda message: None,
 ) -> None:
     """Pass once through the queue, and bring the report up to date; raise one of `FAILURES`, `Disturbed`, `QueueBusy`.
 
@@ -173,6 +182,8 @@ async def look_through(
             client=Client(vhost=queue.vhost, user=queue.end.user, upstream=queue.broker),
             rescue=None if rescue is None else rescue.copy,
             journal=journal,
+            copies=copies,
+            done=done,
             progress=told.progress,
             warn=told.warn,
         )
@@ -197,17 +208,21 @@ async def move(
     end: MoveEnd | None = None,
     vhost: str | None = None,
 ) -> None:
-    """Publish the chosen messages at a destination, at another broker if `end` is given; like `look_through`."""
+    """Publish the chosen messages at a destination, at another broker if `end` is given; like `look_through`.
+
+    `note` is called for each message that was published and acknowledged; it may raise `MoveFailed`.
+    """
     publisher = await bench.publisher(end, vhost)
     report.to = destination.text
-    action = Move(publisher, destination, change=change, note=note, is_dry_run=plan.is_dry_run)
+    copies = OwnCopies() if end is None else None
+    action = Move(publisher, destination, change=change, copies=copies, is_dry_run=plan.is_dry_run)
     report.places = action.places
     if plan.is_dry_run:
         await destination.check(publisher)
     else:
         await destination.begin(publisher)
     try:
-        await look_through(bench, action, plan, told, report)
+        await look_through(bench, action, plan, told, report, copies=copies, done=note)
     finally:
         if not plan.is_dry_run:
             with trio.move_on_after(CLEAN_UP_TIMEOUT, shield=True), suppress(*FAILURES):
@@ -234,5 +249,8 @@ async def noted(plan: RunPlan, report: RunReport, facts: dict[str, Any]) -> Asyn
             raise
     finally:
         if audit is not None:
-            audit.note("ended", report.to_json())
+            try:
+                audit.note("ended", report.to_json())
+            except MoveFailed as error:
+                report.failure = report.failure or str(error)
             audit.close()

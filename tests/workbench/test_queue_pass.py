@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from amqproxy.moving.message_forwarder import MoveFailed
 from amqproxy.workbench.batch_journal import BatchJournal, QueueBusy
 from amqproxy.workbench.destination import ToExchange, ToQueue
+from amqproxy.workbench.edit import Edit
 from amqproxy.workbench.held_message import HeldMessage
 from amqproxy.workbench.queue_pass import KEPT, Outcome
 from tests.workbench.bench_queue import BenchAt, Ends
@@ -153,3 +157,45 @@ class Twice(Ends):
             return await super().settle(messages)
         self.bench.publish(self.target, [message.body for message in messages])
         return [""] * len(messages)
+
+
+@pytest.mark.parametrize("exchange", ["", "amq.fanout"])
+def test_an_edit_of_a_queue_with_priorities_edits_each_message_once(bench: BenchAt, exchange: str) -> None:
+    """Copies go in front of messages of lower priority, and are got again."""
+    source = bench.declare(x_max_priority=9)
+    with bench.channel() as channel:
+        channel.queue_bind(source, "amq.fanout")
+    for priority in (5, 1):
+        bench.publish(source, numbers(*range(300)), exchange, priority=priority)
+    with bench.channel() as channel:
+        channel.queue_unbind(source, "amq.fanout")
+    report = bench.moved(source, ToQueue(source), change=Edit(headers={"edited": 1}).of, window=100)
+    assert (report.is_window_full, report.is_complete, report.not_looked_at > 0) == (True, False, True)
+    where = "!has(headers.edited)"
+    assert bench.moved(source, ToQueue(source), change=Edit(headers={"edited": 1}).of, where=where).is_complete
+    found = bench.taken(source)
+    assert len(found) == 600
+    assert all(properties.headers == {"edited": 1} for _, properties, _ in found)
+
+
+def test_an_audit_that_cannot_be_written_duplicates_nothing(bench: BenchAt) -> None:
+    source, target = bench.numbered(3), bench.declare()
+
+    def note(message: HeldMessage) -> None:
+        raise MoveFailed("audit audit.jsonl: No space left on device")
+
+    report = bench.moved(source, ToQueue(target), note=note)
+    assert (report.failure, report.done) == ("audit audit.jsonl: No space left on device", 3)
+    assert (bench.bodies(source), bench.bodies(target)) == ([], numbers(0, 1, 2))
+
+
+def test_a_journal_that_cannot_be_written_is_named(bench: BenchAt, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = bench.numbered(1), bench.declare()
+
+    def fail(file: int, data: bytes, place: int) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", fail)
+    failure = bench.moved(source, ToQueue(target)).failure
+    assert (failure.startswith("journal "), failure.endswith("No space left on device")) == (True, True)
+    assert (bench.bodies(source), bench.bodies(target)) == (numbers(0), [])
