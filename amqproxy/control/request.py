@@ -438,17 +438,19 @@ ObjectKind = Literal[
 class QueuePage(msgspec.Struct, frozen=True):
     """The part of a list of queues that is wanted, in the order of `sort`, then of virtual hosts and names.
 
-    `name` is a part of the names, or with `regex` a pattern, without regard to case. `vhosts` are those that the user
-    sees, None for all; `count` is None for everything, in order of names.
+    `name` is a part of the names, without regard to case. `vhosts` are those that the user sees, None for all; `count`
+    is None for everything. `names`, each of virtual host and queue, are wanted instead, in this order. With `brief`,
+    entries have only the names.
     """
 
     sort: QueueSort = "vhost"
     reverse: bool = False
     name: str = ""
-    regex: bool = False
     offset: Annotated[int, msgspec.Meta(ge=0)] = 0
     count: Annotated[int, msgspec.Meta(ge=1)] | None = None
     vhosts: list[str] | None = None
+    names: list[tuple[str, str]] | None = None
+    brief: bool = False
 
 
 class ListBrokerObjects(Request, frozen=True, tag="broker-objects"):

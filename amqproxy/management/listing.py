@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from amqproxy.management.failure import Failure, bad_request
-from amqproxy.rules.matching.name_pattern import name_pattern
+from amqproxy.rules.matching.name_pattern import bounded_name_pattern
 
 Entry = dict[str, Any]
 
@@ -107,7 +107,7 @@ def name_matcher(query: ListQuery, *, refuses_patterns: bool) -> Callable[[str],
         part = query.name.lower()
         return lambda name: part in name.lower()
     try:
-        return name_pattern(query.name, ignores_case=True).fits
+        return bounded_name_pattern(query.name, ignores_case=True).fits
     except ValueError:
         if refuses_patterns:
             raise bad_request("Pagination parameters are invalid") from None

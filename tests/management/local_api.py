@@ -35,6 +35,7 @@ class LocalSource(BrokerSource):
         self.closed: list[Any] = []
         self.texts: list[str] = []
         self.connections: list[dict[str, Any]] = []
+        self.pages: list[dict[str, Any]] = []
 
     async def facts(self) -> BrokerFacts:
         return BrokerFacts(self._management.facts())
@@ -52,6 +53,7 @@ class LocalSource(BrokerSource):
     async def objects(
         self, kind: Any, vhost: str | None = None, name: str | None = None, page: Any = None
     ) -> AsyncGenerator[Any]:
+        self.pages += [] if page is None else [page]
         if kind == "connections":
             found: Any = self.connections
         else:

@@ -37,6 +37,19 @@ def test_pages_are_the_same_whoever_sorts(api: LocalApi) -> None:
     assert api.ask("GET", "queues?page=1&name=%5Ba&use_regex=true&sort=name").json["total_count"] == 3
 
 
+def test_the_api_matches_regular_expressions_and_the_broker_sends_the_page(api: LocalApi) -> None:
+    page = api.ask("GET", "queues?page=2&page_size=1&name=%5E[AC]&use_regex=true&sort=messages&sort_reverse=true").json
+    assert [each["name"] for each in page["items"]] == ["a"]
+    assert (page["total_count"], page["filtered_count"], page["page_count"]) == (3, 2, 2)
+    assert api.source.pages[-2:] == [
+        {"sort": "messages", "reverse": True, "brief": True},
+        {"names": [("/", "a")]},
+    ]
+    assert api.ask("GET", "queues?page=1&name=%5Ez&use_regex=true").json["items"] == []
+    assert api.ask("GET", "queues?page=2&name=%5Ez&use_regex=true").status == 400
+    assert api.ask("GET", f"queues?page=1&name={'a' * 300}&use_regex=true").json["filtered_count"] == 0
+
+
 def test_a_published_message_is_counted(api: LocalApi) -> None:
     stats = api.ask("GET", "queues/%2F/c").json["message_stats"]
     assert stats["publish"] == 1

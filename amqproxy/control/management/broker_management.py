@@ -19,7 +19,7 @@ from amqproxy.broker.server.served_connection import ServedConnection
 from amqproxy.broker.storage.journal import Journal
 from amqproxy.control.changes.actor import Actor, Unfinished
 from amqproxy.control.changes.any_change import applied
-from amqproxy.control.management.objects import KINDS, Selection, queue_entry
+from amqproxy.control.management.objects import KINDS, Selection, brief_queue_entry, queue_entry
 from amqproxy.control.management.queue_pages import queue_page
 from amqproxy.control.management.samples import Row, Samples
 from amqproxy.control.request import ChangeBroker, ListBrokerObjects, LogInToBroker, QueuePage, SampleBroker
@@ -133,17 +133,15 @@ class BrokerManagement:
         return answer
 
     def objects(self, request: ListBrokerObjects) -> Iterator[Entry | None]:
-        """Yield the entries of the chosen objects; `RequestError` for an invalid pattern."""
+        """Yield the entries of the chosen objects."""
         if request.page is not None and request.kind == "queues":
             return self._queues(request, request.page)
         return KINDS[request.kind](Selection(self._broker, self._served, request.vhost, request.name))
 
     def _queues(self, request: ListBrokerObjects, page: QueuePage) -> Iterator[Entry | None]:
-        try:
-            found = queue_page(Selection(self._broker, {}, request.vhost).vhosts, page)
-        except ValueError as error:
-            raise RequestError("invalid", str(error)) from None
-        return (queue_entry(*each) if isinstance(each, tuple) else each for each in found)
+        entry = brief_queue_entry if page.brief else queue_entry
+        found = queue_page(Selection(self._broker, {}, request.vhost).vhosts, page)
+        return (entry(*each) if isinstance(each, tuple) else each for each in found)
 
     def samples(self, request: SampleBroker) -> Iterator[Row | int | None]:
         """Yield the number of this sample, then the counts of each object that changed since an earlier one."""

@@ -212,6 +212,11 @@ KINDS: Mapping[str, Callable[[Selection], Iterator[Entry | None]]] = {
 """Makers of entries, by kind."""
 
 
+def brief_queue_entry(vhost: VirtualHost, queue: Queue) -> Entry:
+    """Return a queue's entry with its names alone."""
+    return {"vhost": vhost.name, "name": queue.name}
+
+
 def queue_entry(vhost: VirtualHost, queue: Queue) -> Entry:
     """Return a queue's entry; `entered` and `left` count messages since the broker's start."""
     policy, operator_policy = queue.policy_names

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from amqproxy.management.call import Call, Done, Entry
 from amqproxy.management.failure import not_found
 from amqproxy.management.listing import Rows
-from amqproxy.rules.matching.name_pattern import name_pattern
+from amqproxy.rules.matching.name_pattern import bounded_name_pattern
 
 ERROR = "amqproxy keeps federation parameters and does not federate"
 
@@ -62,7 +62,7 @@ def _members(definition: Mapping[str, Any], known: Mapping[str, Any], members: S
         names = [definition[UPSTREAM]]
     elif PATTERN in definition:
         try:
-            pattern = name_pattern(str(definition[PATTERN]))
+            pattern = bounded_name_pattern(str(definition[PATTERN]))
         except ValueError:
             return []
         names = [each for each in known if pattern.fits(each)]

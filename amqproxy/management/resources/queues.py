@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any, get_args
@@ -12,7 +13,7 @@ from amqproxy.management.call import Call, Done, Entry, deleted, put
 from amqproxy.management.listing import ListQuery, Rows, list_query
 from amqproxy.management.resources.connections import ends
 from amqproxy.management.resources.consumers import consumer_details
-from amqproxy.rules.matching.name_pattern import name_pattern
+from amqproxy.rules.matching.name_pattern import bounded_name_pattern
 
 BASIC = ("arguments", "auto_delete", "durable", "exclusive", "leader", "members", "name", "node", "online", "state")
 """Keys of a queue with `disable_stats=true`, besides type and virtual host."""
@@ -25,6 +26,9 @@ ABSENT_IN_3_10 = {"quorum": ("node",), "stream": ("members", "online")}
 
 SORTS: tuple[str, ...] = get_args(QueueSort)
 """Columns by which the broker sorts pages; this process sorts by any other, such as rates."""
+
+MATCHED = 64
+"""Names that are held against a pattern before other requests have their turn."""
 
 TOTALS = ("messages", "messages_ready", "messages_unacknowledged")
 """Keys that `enable_queue_totals=true` adds."""
@@ -56,9 +60,11 @@ async def _found(call: Call, *, has_statistics: bool = True) -> Rows:
     """Return the rows of the queues that the user sees; the broker sorts and selects them where it can."""
     query = list_query(call.query, has_pages=True)
     page = _page(call, query)
+    numbers: tuple[int, int] | None = None
+    if page is not None and query.is_regex:
+        page, numbers = await _matching(call, query, page)
     entries = call.broker.objects("queues", call.values.get("vhost"), page=page)
-    numbers = None
-    if page is not None and query.page is not None:
+    if page is not None and query.page is not None and numbers is None:
         counted = await anext(entries)
         numbers = counted["total"], counted["filtered"]
     return Rows(
@@ -69,21 +75,43 @@ async def _found(call: Call, *, has_statistics: bool = True) -> Rows:
     )
 
 
+async def _matching(call: Call, query: ListQuery, page: Entry) -> tuple[Entry | None, tuple[int, int] | None]:
+    """Return a page by names of the queues that a pattern matches, and the numbers of all and of those; None if invalid.
+
+    The broker sends only the names: no user's pattern runs in its process, where it would keep clients waiting.
+    """
+    assert query.page is not None
+    try:
+        fits = bounded_name_pattern(query.name, ignores_case=True).fits
+    except ValueError:
+        return None, None
+    total = filtered = 0
+    begin = (query.page - 1) * query.page_size
+    names: list[tuple[str, str]] = []
+    async with aclosing(call.broker.objects("queues", call.values.get("vhost"), page=page)) as entries:
+        async for each in entries:
+            total += 1
+            if not total % MATCHED:
+                await asyncio.sleep(0)
+            if fits(each["name"]):
+                if begin <= filtered < begin + query.page_size:
+                    names.append((each["vhost"], each["name"]))
+                filtered += 1
+    return {"names": names}, (total, filtered)
+
+
 def _page(call: Call, query: ListQuery) -> Entry | None:
     """Return the part of the list that the broker is asked for; None if only this process can sort or select it."""
     sort = query.sort or "vhost"
     if sort not in (SORTS if query.page is not None else ("vhost",)):
         return None
-    try:
-        if query.is_regex:
-            name_pattern(query.name, ignores_case=True)
-    except ValueError:
-        return None
     page: Entry = {"sort": sort, "reverse": query.is_reverse}
     if not call.user.is_administrator:
         page["vhosts"] = sorted(call.user.vhosts)
-    if query.page is not None:
-        page |= {"name": query.name, "regex": query.is_regex, "count": query.page_size}
+    if query.is_regex:
+        page["brief"] = True
+    elif query.page is not None:
+        page |= {"name": query.name, "count": query.page_size}
         page["offset"] = (query.page - 1) * query.page_size
     return page
 

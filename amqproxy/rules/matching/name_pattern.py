@@ -7,10 +7,17 @@ lookahead, but many configurations contain `^(?!amq\.).*`: this module implement
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
-from amqproxy.rules.matching.patterns import regular_expression, sound
+from amqproxy.rules.matching.patterns import compiled_expression, regular_expression, sound
+
+MOST_CHARACTERS = 256
+"""Maximum length of a pattern that any user may send: 240 characters of `\\pL` take 12 ms until RE2 rejects them."""
+
+_MEMORY = 256 * 1024
+"""Memory limit of such a pattern in bytes: RE2 rejects `[\\pL\\pN]{50}` there, which it compiles with 8 MiB in 42 ms."""
 
 _BEGINNING = re.compile(r"\\A|\^")
 
@@ -39,7 +46,20 @@ class NamePattern:
 @lru_cache(1024)
 def name_pattern(pattern: str, *, ignores_case: bool = False) -> NamePattern:
     """Return the compiled pattern; raise `ValueError` for an invalid regular expression or one that RE2 rejects."""
-    compiled = partial(regular_expression, ignores_case=ignores_case)
+    return _compiled(pattern, partial(regular_expression, ignores_case=ignores_case))
+
+
+def bounded_name_pattern(pattern: str, *, ignores_case: bool = False) -> NamePattern:
+    """Return the compiled pattern of a user without rights, which takes little time and memory, and no place in a cache.
+
+    `ValueError` also for one of more than `MOST_CHARACTERS`.
+    """
+    if len(pattern) > MOST_CHARACTERS:
+        raise ValueError(f"a pattern of {len(pattern)} characters: {MOST_CHARACTERS} are the most")
+    return _compiled(pattern, partial(compiled_expression, ignores_case=ignores_case, memory=_MEMORY))
+
+
+def _compiled(pattern: str, compiled: Callable[[str], Any]) -> NamePattern:
     begins = _BEGINNING.match(pattern)
     if begins is None:
         return NamePattern(pattern, compiled(pattern), ())

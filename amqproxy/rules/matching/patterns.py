@@ -108,13 +108,20 @@ def regular_expression(pattern: str, *, dot_takes_all: bool = False, ignores_cas
     Raise `ValueError` if it is invalid. RE2 has no backreferences and no lookaround. Texts must be valid UTF-8: see
     `sound`.
     """
+    return compiled_expression(pattern, dot_takes_all=dot_takes_all, ignores_case=ignores_case)
+
+
+def compiled_expression(
+    pattern: str, *, dot_takes_all: bool = False, ignores_case: bool = False, memory: int = _MEMORY
+) -> Any:
+    """Compile an expression like `regular_expression`, without a cache, and within `memory` bytes."""
     import re2
 
     options = re2.Options()
     options.dot_nl = dot_takes_all
     options.case_sensitive = not ignores_case
     options.log_errors = False
-    options.max_mem = _MEMORY
+    options.max_mem = memory
     try:
         return re2.compile(pattern, options)
     except re2.error as error:

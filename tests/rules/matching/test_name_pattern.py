@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.rules.matching.name_pattern import name_pattern
+from amqproxy.rules.matching.name_pattern import MOST_CHARACTERS, bounded_name_pattern, name_pattern
 
 LIKE_PYTHON = [
     "",
@@ -48,3 +48,17 @@ def test_what_cannot_be_is_refused(pattern: str) -> None:
 def test_no_pattern_takes_longer_than_its_name_is_long() -> None:
     """A backtracking one would not end before the sun does."""
     assert not name_pattern("^(?!(b+)+c)(a+)+$").fits("a" * 250 + "b")
+
+
+@pytest.mark.parametrize("pattern", ["a" * (MOST_CHARACTERS + 1), r"[\pL\pN]{50}", "("])
+def test_a_pattern_of_any_user_is_bounded(pattern: str) -> None:
+    with pytest.raises(ValueError, match=r"the most|`"):
+        bounded_name_pattern(pattern, ignores_case=True)
+
+
+def test_a_bounded_pattern_fits_as_others_do() -> None:
+    assert bounded_name_pattern("^(?!AMQ)Q", ignores_case=True).fits("queue")
+    assert not bounded_name_pattern("^(?!AMQ)Q", ignores_case=True).fits("amq.gen")
+    before = name_pattern.cache_info()
+    bounded_name_pattern("^orders$")
+    assert name_pattern.cache_info() == before
