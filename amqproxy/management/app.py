@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from amqproxy.configuration.values import is_loopback
 from amqproxy.control import RequestError
 from amqproxy.management.access import Access, User, check_access
-from amqproxy.management.body import check_announced, read_body
+from amqproxy.management.body import MAX_FORM, check_announced, read_body
 from amqproxy.management.broker_source import BrokerFacts, BrokerSource
 from amqproxy.management.call import Call, Done
 from amqproxy.management.failure import Challenge, Failure, WrongPassword, not_found, refusal
@@ -107,7 +107,9 @@ class ManagementApp:
             raise Failure(403, "forbidden", "this was asked by a page of another site")
         body = b""
         if found.route.access is Access.FORM:
-            body = await read_body(receive)
+            check_announced(headers, MAX_FORM)
+            self._logins.check_may_try(self._origin(scope, headers)[0])
+            body = await read_body(receive, MAX_FORM)
             user = await self._user_of_form(scope, headers, body, facts)
         else:
             user = await self._user(scope, headers, found, method, facts)

@@ -16,6 +16,9 @@ from amqproxy.web.wrong_passwords import TooManyFailures, WrongPasswords
 MOST_FIELDS = 10
 """Maximum number of fields of a form."""
 
+MOST_OF_USER, MOST_OF_PASSWORD = 1024, 4096
+"""Maximum numbers of characters; longer ones are wrong, and do not reach the broker."""
+
 
 class Login(NamedTuple):
     """A user that has logged in, and whether the virtual host of the path exists."""
@@ -43,6 +46,13 @@ class Logins:
         self._wrong_passwords = WrongPasswords()
         self.attempts = LoginAttempts()
 
+    def check_may_try(self, address: str) -> None:
+        """Raise a `Failure` if a login from the address would be refused unchecked."""
+        try:
+            self._wrong_passwords.check_may_try(address)
+        except TooManyFailures as error:
+            raise _too_many(error) from None
+
     async def log_in(self, authorization: str, address: str, vhost: str | None, *, is_local: bool, is_4: bool) -> Login:
         """Return the login of a request; `Challenge` without one, `Failure` for a wrong password."""
         credentials = _credentials(authorization)
@@ -56,6 +66,8 @@ class Logins:
         """Return the login of a user with a password; `Failure` for a wrong one."""
 
         async def check() -> Login | None:
+            if len(user) > MOST_OF_USER or len(password) > MOST_OF_PASSWORD:
+                return None
             try:
                 found = await self._broker.ask(
                     "broker-login", user=user, password=password, loopback=is_local, vhost=vhost
@@ -69,12 +81,16 @@ class Logins:
         try:
             login = await self._wrong_passwords.checked(address, check)
         except TooManyFailures as error:
-            raise Failure(429, "too_many_requests", str(error)) from None
+            raise _too_many(error) from None
         if login is None:
             self.attempts.failed += 1
             raise WrongPassword(is_4=is_4)
         self.attempts.succeeded += 1
         return login
+
+
+def _too_many(error: TooManyFailures) -> Failure:
+    return Failure(429, "too_many_requests", str(error))
 
 
 def _credentials(authorization: str) -> tuple[str, str] | None:

@@ -41,19 +41,20 @@ class WrongPasswords:
     def __init__(self) -> None:
         self._failures: dict[str, _Failures] = {}
 
+    def check_may_try(self, address: str) -> None:
+        """Raise `TooManyFailures` if a login from the address would be refused unchecked."""
+        failures = self._failures.get(network_of(address))
+        if len(self._failures) >= MAX_FAILING if failures is None else failures.count >= MAX_FAILURES:
+            raise TooManyFailures("too many wrong passwords: try again later")
+
     async def checked(self, address: str, check: Callable[[], Awaitable[Found | None]]) -> Found | None:
         """Return the login that `check` finds; `None`, after a delay, for a wrong password.
 
         `TooManyFailures` beyond the bounds, without a check, so that right passwords of the address are refused too.
         """
+        self.check_may_try(address)
         network = network_of(address)
-        failures = self._failures.get(network)
-        if failures is None:
-            failures = _Failures()
-            if len(self._failures) >= MAX_FAILING:
-                raise TooManyFailures("too many wrong passwords: try again later")
-        if failures.count >= MAX_FAILURES:
-            raise TooManyFailures("too many wrong passwords: try again later")
+        failures = self._failures.get(network) or _Failures()
         found = await check()
         if found is not None:
             return found

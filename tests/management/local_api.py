@@ -36,12 +36,14 @@ class LocalSource(BrokerSource):
         self.texts: list[str] = []
         self.connections: list[dict[str, Any]] = []
         self.pages: list[dict[str, Any]] = []
+        self.logins: list[str] = []
 
     async def facts(self) -> BrokerFacts:
         return BrokerFacts(self._management.facts())
 
     async def ask(self, request: str, **keys: Any) -> dict[str, Any]:
         if request == "broker-login":
+            self.logins.append(keys["user"])
             return self._management.login(LogInToBroker(**keys))
         if request == "close":
             self.closed.append(keys["session"])
@@ -72,14 +74,22 @@ class LocalApi:
         self.source = LocalSource(self.broker)
         monkeypatch.setattr(app, "BrokerSource", lambda path: self.source)
         usual = {"control": Path("none"), "host": "127.0.0.1", "port": 15672}
+        self.receives = True
+        """Whether the application may read bodies."""
         self._app = app.ManagementApp(Settings(**{**usual, **settings}))
 
     def ask(
-        self, method: str, path: str, body: Any = None, user: str = "guest", headers: Mapping[str, str] = {}
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        user: str = "guest",
+        headers: Mapping[str, str] = {},
+        password: str | None = None,
     ) -> Answer:
         """Send a request; a `body` other than bytes is sent as JSON."""
         sent = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        login = "Basic " + b64encode(f"{user}:{user}".encode()).decode()
+        login = "Basic " + b64encode(f"{user}:{password or user}".encode()).decode()
         named = {"host": "127.0.0.1:15672", "authorization": login, **headers}
         raw, _, query = below_api(path).partition("?")
         scope = {
@@ -94,6 +104,7 @@ class LocalApi:
         parts: list[dict[str, Any]] = []
 
         async def receive() -> dict[str, Any]:
+            assert self.receives
             return {"type": "http.request", "body": sent, "more_body": False}
 
         async def send(message: Any) -> None:
