@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from amqproxy.management.failure import Failure, bad_request
-from amqproxy.rules.matching.name_pattern import bounded_name_pattern
+from amqproxy.rules.matching.name_pattern import MOST_CHARACTERS, bounded_name_pattern
 
 Entry = dict[str, Any]
 
@@ -106,6 +106,8 @@ def name_matcher(query: ListQuery, *, refuses_patterns: bool) -> Callable[[str],
     if not query.is_regex:
         part = query.name.lower()
         return lambda name: part in name.lower()
+    if len(query.name) > MOST_CHARACTERS:  # RabbitMQ 4.3 has such a bound too
+        raise Failure(400, "invalid_pagination_parameters", "name filter regex is too long")
     try:
         return bounded_name_pattern(query.name, ignores_case=True).fits
     except ValueError:

@@ -84,7 +84,7 @@ async def _matching(call: Call, query: ListQuery, page: Entry) -> tuple[Entry | 
     try:
         fits = bounded_name_pattern(query.name, ignores_case=True).fits
     except ValueError:
-        return None, None
+        return None, None  # for `name_matcher` to refuse, or to match nothing
     total = filtered = 0
     begin = (query.page - 1) * query.page_size
     names: list[tuple[str, str]] = []
