@@ -21,6 +21,9 @@ Entry = dict[str, Any]
 
 ERLANG_LINE = 80
 
+MOST_OF_VALUE = 128 * 1024
+"""Maximum size in bytes of a parameter's value."""
+
 
 class Done(NamedTuple):
     """The answer to a change: created (201) or made (204), perhaps with the place of what was created."""
@@ -99,12 +102,11 @@ class Call(NamedTuple):
         given = {name: value for name, value in keys.items() if value is not None}
         for name in ("arguments", "properties", "definition"):
             if name in given:
-                self._check_fits(name, given[name])
+                self.check_size(name, given[name], self.facts["frame_max"])
         return await self.broker.ask("broker-change", user=self.user.name, change={"change": change, **given})
 
-    def _check_fits(self, name: str, value: Any) -> None:
-        """Raise a `Failure` for an object that no frame could hold, before the broker has to decode it."""
-        most = self.facts["frame_max"]
+    def check_size(self, name: str, value: Any, most: int = MOST_OF_VALUE) -> None:
+        """Raise a `Failure` for a value of more than `most` bytes, such as one that no frame could hold; 0 is no bound."""
         try:
             size = len(msgspec.json.encode(value))
         except RecursionError:

@@ -79,9 +79,7 @@ def _paged(seen: Mapping[str, VirtualHost], page: QueuePage) -> Iterator[dict[st
     yield from _found(seen, reversed(backwards))
 
 
-def _sorted_runs(
-    vhosts: Iterable[VirtualHost], page: QueuePage, runs: list[list[Key]]
-) -> Generator[None, None, int]:
+def _sorted_runs(vhosts: Iterable[VirtualHost], page: QueuePage, runs: list[list[Key]]) -> Generator[None, None, int]:
     """Add the keys of matching queues to `runs`, each sorted; return the number of all queues."""
     total = 0
     key, part = SORTS[page.sort], page.name.lower()

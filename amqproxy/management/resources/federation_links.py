@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any
 from urllib.parse import urlsplit
@@ -36,7 +36,7 @@ async def restart_link(call: Call) -> Done:
 async def _links(call: Call) -> AsyncIterator[Entry]:
     vhost = call.values.get("vhost")
     upstreams: dict[str, dict[str, Any]] = {}
-    sets: dict[tuple[str, str], Sequence[Any]] = {}
+    sets: dict[tuple[str, str], Any] = {}
     async for each in call.broker.objects("parameters", vhost):
         if each["component"] == "federation-upstream":
             upstreams.setdefault(each["vhost"], {})[each["name"]] = each["value"]
@@ -56,7 +56,7 @@ async def _links(call: Call) -> AsyncIterator[Entry]:
                         yield _row(call, kind, each, name, upstreams[each["vhost"]][name])
 
 
-def _members(definition: Mapping[str, Any], known: Mapping[str, Any], members: Sequence[Any]) -> list[str]:
+def _members(definition: Mapping[str, Any], known: Mapping[str, Any], members: Any) -> list[str]:
     """Return the names of the known upstreams that a policy chooses; `members` are those of its set."""
     if UPSTREAM in definition:
         names = [definition[UPSTREAM]]
@@ -69,13 +69,15 @@ def _members(definition: Mapping[str, Any], known: Mapping[str, Any], members: S
     elif definition.get(SET) == ALL:
         names = list(known)
     elif SET in definition:
-        names = [each.get("upstream") for each in members if isinstance(each, dict)]
+        listed = members if isinstance(members, list) else []
+        names = [each.get("upstream") for each in listed if isinstance(each, dict)]
     else:
         return []
     return [each for each in names if isinstance(each, str) and each in known]
 
 
-def _row(call: Call, kind: str, entry: Entry, upstream: str, value: Any) -> Entry:
+def _row(call: Call, kind: str, entry: Entry, upstream: str, parameter: Any) -> Entry:
+    value = parameter if isinstance(parameter, dict) else {}
     name = value.get(kind) or entry["name"]
     row: Entry = {"node": call.facts.node, kind: entry["name"], f"upstream_{kind}": name, "type": kind}
     if kind == "queue":
@@ -97,5 +99,8 @@ def shown_uri(value: Any) -> str:
     first = value[0] if isinstance(value, list) and value else value
     if not isinstance(first, str):
         return ""
-    parts = urlsplit(first)
+    try:
+        parts = urlsplit(first)
+    except ValueError:  # imported from definitions, which nobody has checked
+        return ""
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

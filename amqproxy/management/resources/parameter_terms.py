@@ -7,7 +7,9 @@ then the keys of a component from the last to the first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
+from urllib.parse import urlsplit
 
 from amqproxy.management.failure import Failure, bad_request
 
@@ -16,6 +18,9 @@ Check = Callable[[str, Any], str | None]
 ACK_MODES = ("no-ack", "on-publish", "on-confirm")
 
 SCHEMES = ("amqp", "amqps")
+
+MOST_FAULTS = 20
+"""Faults of a parameter that are named: a set of 65,000 members may have one in each."""
 
 
 def erlang_term(value: Any) -> str:
@@ -69,6 +74,10 @@ def _uri(name: str, value: Any) -> str | None:
         return f'"{value}" not a valid URI: {{{{unable_to_parse_uri,no_scheme}},"{value}"}}'
     if scheme not in SCHEMES:
         return f'"{value}" not a valid URI: {{{{unexpected_uri_scheme,"{scheme}"}},"{value}"}}'
+    try:
+        urlsplit(value)
+    except ValueError:
+        return f'"{value}" not a valid URI: {{{{unable_to_parse_uri,malformed}},"{value}"}}'
     return None
 
 
@@ -172,18 +181,20 @@ AMQP10_SIDES: Mapping[str, Mapping[str, Check]] = {
 
 def check_parameter(component: str, name: str, value: Any, *, is_4: bool) -> None:
     """Raise the `Failure` of RabbitMQ for a parameter that is not valid, or of an unknown component."""
+    found: Iterator[str]
     match component:
         case "federation-upstream":
-            faults = list(_faults(name, value, {"uri": _uri, **FEDERATED, **OF_VERSION[is_4]}, ["uri"]))
+            found = _faults(name, value, {"uri": _uri, **FEDERATED, **OF_VERSION[is_4]}, ["uri"])
         case "federation-upstream-set":
             if not isinstance(value, list):
                 raise bad_request(f"Validation failed\n\n{name} should be list, actually was {erlang_term(value)}\n")
             keys = {"upstream": _TEXT, **FEDERATED, **OF_VERSION[is_4]}
-            faults = [fault for each in value for fault in _faults(name, each, keys, ["upstream"])]
+            found = (fault for each in value for fault in _faults(name, each, keys, ["upstream"]))
         case "shovel":
-            faults = list(_shovel_faults(name, value))
+            found = _shovel_faults(name, value)
         case _:
-            faults = [f"component {component} not found"]
+            found = iter([f"component {component} not found"])
+    faults = list(islice(found, MOST_FAULTS))
     if faults:
         raise validation_failed(faults, is_4=is_4)
 

@@ -10,7 +10,15 @@ from amqproxy.management.failure import bad_request, not_found
 from amqproxy.management.listing import Rows
 from amqproxy.management.resources.limits import limit_fault
 from amqproxy.management.resources.overview import cluster_id
-from amqproxy.management.resources.parameter_terms import check_parameter, erlang_term, validation_failed
+from amqproxy.management.resources.parameter_terms import (
+    MOST_FAULTS,
+    check_parameter,
+    erlang_term,
+    validation_failed,
+)
+
+MOST_OF_NAME = 255
+"""Maximum length of a name in characters."""
 
 CLUSTER_ID = "internal_cluster_id"
 
@@ -59,6 +67,8 @@ async def put_parameter(call: Call) -> Done:
     """Set a parameter; those of federation and shovels are kept, and have no effect."""
     value = call.required("value")["value"]
     component, vhost, name = (call.values[each] for each in ("component", "vhost", "name"))
+    _check_name(name)
+    call.check_size("value", value)
     match component:
         case "policy":
             raise bad_request("policies may not be set using this method")
@@ -67,7 +77,7 @@ async def put_parameter(call: Call) -> Done:
                 raise validation_failed([f"name not recognised: {name}"], is_4=call.facts.is_4)
             faults = [fault for key, each in _entries(name, value) if (fault := limit_fault(key, each)) is not None]
             if faults:
-                raise validation_failed(faults, is_4=call.facts.is_4)
+                raise validation_failed(faults[:MOST_FAULTS], is_4=call.facts.is_4)
         case "operator_policy":
             _entries(name, value)
             missing = [key for key in ("definition", "pattern", "priority") if key not in value]
@@ -75,13 +85,21 @@ async def put_parameter(call: Call) -> Done:
                 faults = [f'Key "{key}" not found in {name}' for key in missing]
                 raise validation_failed(faults, is_4=call.facts.is_4)
         case _:
-            check_parameter(component, name, value, is_4=call.facts.is_4)
+            try:
+                check_parameter(component, name, value, is_4=call.facts.is_4)
+            except RecursionError:
+                raise bad_request("value: nested too deeply") from None
     return put(await call.change("put-parameter", vhost=vhost, component=component, name=name, value=value))
 
 
 async def delete_parameter(call: Call) -> Done:
     keys = {each: call.values[each] for each in ("vhost", "component", "name")}
     return deleted(await call.change("delete-parameter", **keys))
+
+
+def _check_name(name: str) -> None:
+    if len(name) > MOST_OF_NAME:
+        raise bad_request(f"a name has {MOST_OF_NAME} characters at most here")
 
 
 def _entries(name: str, value: Any) -> Iterable[tuple[str, Any]]:
@@ -93,6 +111,8 @@ def _entries(name: str, value: Any) -> Iterable[tuple[str, Any]]:
 async def put_global_parameter(call: Call) -> Done:
     """Set a global parameter."""
     value = call.required("value")["value"]
+    _check_name(call.values["name"])
+    call.check_size("value", value)
     return put(await call.change("put-global-parameter", name=call.values["name"], value=value))
 
 

@@ -20,6 +20,14 @@ UPSTREAMS = [
     {"vhost": "/", "component": "federation-upstream", "name": name, "value": {"uri": f"amqp://u:secret@{name}:1/v"}}
     for name in ("a", "b")
 ]
+
+IMPORTED = [
+    {"vhost": "/", "component": "federation-upstream", "name": "text", "value": "amqp://h"},
+    {"vhost": "/", "component": "federation-upstream", "name": "broken", "value": {"uri": ["amqp://[x"]}},
+    {"vhost": "/", "component": "federation-upstream-set", "name": "number", "value": 7},
+]
+"""Values that definitions bring, which nobody checks."""
+
 SET = {"vhost": "/", "component": "federation-upstream-set", "name": "one", "value": [{"upstream": "b"}, {"no": 1}, 7]}
 
 
@@ -37,8 +45,22 @@ SET = {"vhost": "/", "component": "federation-upstream-set", "name": "one", "val
     ],
 )
 def test_a_policy_chooses_upstreams(tmp_path: Path, definition: Mapping[str, Any], upstreams: list[str]) -> None:
+    found = shown(tmp_path, definition, *UPSTREAMS, SET)
+    assert [each["upstream"] for each in found] == upstreams
+    assert all((each["queue"], each["status"], each["error"]) == ("q", "error", ERROR) for each in found)
+    assert [each["uri"] for each in found] == [f"amqp://{name}:1/v" for name in upstreams]
+
+
+@pytest.mark.parametrize(("name", "upstreams"), [("all", ["text", "broken"]), ("number", [])])
+def test_imported_values_of_any_kind_are_shown_without_a_uri(tmp_path: Path, name: str, upstreams: list[str]) -> None:
+    found = shown(tmp_path, {"federation-upstream-set": name}, *IMPORTED)
+    assert [(each["upstream"], each["uri"]) for each in found] == [(each, "") for each in upstreams]
+
+
+def shown(directory: Path, definition: Mapping[str, Any], *parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The links of one virtual host with a policy and these parameters."""
     answers = {
-        "parameters": objects(*UPSTREAMS, SET),
+        "parameters": objects(*parameters),
         "policies": objects({"vhost": "/", "name": "p", "definition": dict(definition)}),
         "exchanges": objects({"vhost": "/", "name": "", "policy": "p"}),
         "queues": objects(
@@ -47,13 +69,10 @@ def test_a_policy_chooses_upstreams(tmp_path: Path, definition: Mapping[str, Any
             {"vhost": "/", "name": "log", "type": "stream", "policy": "p"},
         ),
     }
-    fake = FakeBroker(tmp_path / "control.sock", answers)
+    fake = FakeBroker(directory / "control.sock", answers)
 
     async def asked() -> list[dict[str, Any]]:
         async with fake.serving(), asyncio.timeout(DEADLINE):
             return [each async for each in (await links(call(BrokerSource(fake.path)))).rows]
 
-    found = asyncio.run(asked())
-    assert [each["upstream"] for each in found] == upstreams
-    assert all((each["queue"], each["status"], each["error"]) == ("q", "error", ERROR) for each in found)
-    assert [each["uri"] for each in found] == [f"amqp://{name}:1/v" for name in upstreams]
+    return asyncio.run(asked())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from amqproxy.management.failure import Failure
-from amqproxy.management.resources.parameter_terms import check_parameter, erlang_term
+from amqproxy.management.resources.parameter_terms import MOST_FAULTS, check_parameter, erlang_term
 
 ENDS = {"src-uri": "amqp://a", "src-queue": "q", "dest-uri": "amqps://b"}
 
@@ -34,6 +34,7 @@ def test_a_valid_parameter_passes(component: str, value: Any) -> None:
         ("federation-upstream", {}, 'Key "uri" not found in n'),
         ("federation-upstream", {"uri": 7}, "uri should be list, actually was 7"),
         ("federation-upstream", {"uri": ["http://a"]}, '"http://a" not a valid URI: '),
+        ("federation-upstream", {"uri": "amqp://[x"}, '"amqp://[x" not a valid URI: '),
         ("federation-upstream-set", {}, "n should be list, actually was #{}"),
         ("federation-upstream-set", [7], "Unrecognised terms [7] in n"),
         ("shovel", {}, "Must specify 'src-exchange' or 'src-queue'"),
@@ -57,3 +58,10 @@ def test_rabbitmq_3_10_writes_the_text_as_html() -> None:
 
 def test_terms_are_written_as_erlang_prints_them() -> None:
     assert erlang_term({"a": [1, "b", 1.5]}) == '#{<<"a">> => [1,<<"b">>,1.5]}'
+
+
+@pytest.mark.parametrize(("component", "value"), [("federation-upstream-set", [0] * 50_000)])
+def test_only_some_of_many_faults_are_named(component: str, value: Any) -> None:
+    with pytest.raises(Failure) as refused:
+        check_parameter(component, "n", value, is_4=False)
+    assert refused.value.body["reason"].count("Unrecognised") <= MOST_FAULTS
