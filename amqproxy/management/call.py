@@ -106,7 +106,7 @@ class Call(NamedTuple):
         return await self.broker.ask("broker-change", user=self.user.name, change={"change": change, **given})
 
     def check_size(self, name: str, value: Any, most: int = MOST_OF_VALUE) -> None:
-        """Raise a `Failure` for a value of more than `most` bytes, such as one that no frame could hold; 0 is no bound."""
+        """Raise a `Failure` for a value of more than `most` bytes, if not 0, as one that no frame could hold."""
         try:
             size = len(msgspec.json.encode(value))
         except RecursionError:

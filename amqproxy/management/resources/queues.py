@@ -76,7 +76,7 @@ async def _found(call: Call, *, has_statistics: bool = True) -> Rows:
 
 
 async def _matching(call: Call, query: ListQuery, page: Entry) -> tuple[Entry | None, tuple[int, int] | None]:
-    """Return a page by names of the queues that a pattern matches, and the numbers of all and of those; None if invalid.
+    """Return a page by names of the queues that match, and the numbers of all and of those; None for a bad pattern.
 
     The broker sends only the names: no user's pattern runs in its process, where it would keep clients waiting.
     """

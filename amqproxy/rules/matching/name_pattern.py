@@ -17,7 +17,7 @@ MOST_CHARACTERS = 256
 """Maximum length of a pattern that any user may send: 240 characters of `\\pL` take 12 ms until RE2 rejects them."""
 
 _MEMORY = 256 * 1024
-"""Memory limit of such a pattern in bytes: RE2 rejects `[\\pL\\pN]{50}` there, which it compiles with 8 MiB in 42 ms."""
+"""Memory limit of such a pattern in bytes: with 8 MiB, RE2 compiles `[\\pL\\pN]{50}` in 42 ms; here it rejects it."""
 
 _BEGINNING = re.compile(r"\\A|\^")
 
@@ -50,7 +50,7 @@ def name_pattern(pattern: str, *, ignores_case: bool = False) -> NamePattern:
 
 
 def bounded_name_pattern(pattern: str, *, ignores_case: bool = False) -> NamePattern:
-    """Return the compiled pattern of a user without rights, which takes little time and memory, and no place in a cache.
+    """Return the compiled pattern of any user, which takes little time and memory, and no place in a shared cache.
 
     `ValueError` also for one of more than `MOST_CHARACTERS`.
     """
