@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import trio
 
 from amqproxy.amqp091.connection import Connection
-from amqproxy.amqp091.frame import HEARTBEAT_FRAME, METHOD, Frame
+from amqproxy.amqp091.frame import HEARTBEAT, HEARTBEAT_FRAME, METHOD, Frame
 from amqproxy.amqp091.methods import (
     ChannelClose,
     ChannelCloseOk,
@@ -33,6 +33,11 @@ CLOSE_TIMEOUT = 2.0
 
 LEAST_SILENCE = 30.0
 """Seconds of silence after which a broker with a shorter heartbeat interval, or none, counts as gone."""
+
+ANSWER_TIMEOUT = 60.0
+"""Seconds for a broker to answer a request. Heartbeats are not an answer."""
+
+NO_ANSWER = "a broker does not answer"
 
 Answer = TypeVar("Answer", bound=Method)
 
@@ -78,22 +83,34 @@ class BrokerLink:
             raise TransportBroken("closed by the broker")
         return self._connection.feed(SERVER, data)
 
+    async def receive_answer(self) -> list[Frame]:
+        """Return the next frames after a request; raise `TooSlowError` if only heartbeats come for long."""
+        with trio.fail_after(ANSWER_TIMEOUT):
+            while True:
+                frames = await self.receive()
+                if not frames or any(frame.kind != HEARTBEAT for frame in frames):  # none: a part of a large frame
+                    return frames
+
     async def request(self, method: Method, times: int = 1) -> None:
         """Send a method on the channel, as often as said at once."""
         await self.send(b"".join([self._connection.send(CLIENT, CHANNEL, method) for _ in range(times)]))
 
     async def ask(self, method: Method, answer: type[Answer]) -> Answer:
-        """Send a method and return its answer, when nothing else is received; raise `ChannelRefused` if it fails."""
-        await self.request(method)
-        while True:
-            for frame in await self.receive():
-                if frame.kind != METHOD:
-                    continue
-                found = frame.method
-                if isinstance(found, answer):
-                    return found
-                if isinstance(found, ChannelClose | ConnectionClose):
-                    raise ChannelRefused(found.reply_code, found.reply_text)
+        """Send a method and return its answer, when nothing else is received.
+
+        Raise `ChannelRefused` if it fails, `TooSlowError` if the answer takes long.
+        """
+        with trio.fail_after(ANSWER_TIMEOUT):
+            await self.request(method)
+            while True:
+                for frame in await self.receive():
+                    if frame.kind != METHOD:
+                        continue
+                    found = frame.method
+                    if isinstance(found, answer):
+                        return found
+                    if isinstance(found, ChannelClose | ConnectionClose):
+                        raise ChannelRefused(found.reply_code, found.reply_text)
 
     async def renew_channel(self) -> None:
         """Open the channel again after the broker has closed it."""
@@ -114,8 +131,13 @@ class BrokerLink:
 
 
 @asynccontextmanager
-async def open_link(dial: Dial, start: ConnectionStartOk, vhost: str) -> AsyncIterator[BrokerLink]:
-    """Return a link within the block. Raise `Unreachable`, one of `LOST`, or `ChannelRefused` if none can be opened."""
+async def open_link(
+    dial: Dial, start: ConnectionStartOk, vhost: str, *, ended: str = "the move is over"
+) -> AsyncIterator[BrokerLink]:
+    """Return a link within the block, which is closed with the text `ended` at its end.
+
+    Raise `Unreachable`, one of `LOST`, or `ChannelRefused` if none can be opened.
+    """
     transport = await dial()
     connection = Connection()
     try:
@@ -126,5 +148,5 @@ async def open_link(dial: Dial, start: ConnectionStartOk, vhost: str) -> AsyncIt
         yield link
     finally:
         with trio.CancelScope(shield=True):
-            await send_close(transport, connection, "the move is over", CLOSE_TIMEOUT)
+            await send_close(transport, connection, ended, CLOSE_TIMEOUT)
             await transport.aclose()

@@ -11,11 +11,12 @@ end, in their order as far as the broker keeps it:
 die of it; `rescue` puts copies of messages at the delivery limit to the queue's end, also when a run fails.
 `stream_reader` reads streams, from which nothing is taken; `fill` publishes the messages of a file.
 
-`ConfirmingPublisher` (`confirming_publisher`) publishes with `mandatory` and confirms. `HeldMessage` (`held_message`)
-is an unacknowledged message, `message_line` its form in JSON, `message_capture` in pcapng. `queue_facts` finds out what
-kind of queue it is, over the management API (`broker_api`) where AMQP cannot say it. `run_report` is the outcome of a
-run, `audit` its line in a file; `batch_journal` notes what an ended process may have left on both sides, so that the
-next run counts it.
+`ConfirmingPublisher` (`confirming_publisher`) publishes with `mandatory` and confirms; `publish_window` finds out which
+message a return means, and `batch_failure` keeps the outcomes that are known when a batch fails. `HeldMessage`
+(`held_message`) is an unacknowledged message, `message_line` its form in JSON, `message_capture` in pcapng.
+`queue_facts` finds out what kind of queue it is, over the management API (`broker_api`) where AMQP cannot say it.
+`run_report` is the outcome of a run, `audit` its line in a file; `batch_journal` notes what an ended process may have
+left on both sides, so that the next run counts it.
 
 Nothing here prints: commands and screens pass an action, and get a `RunReport` and progress.
 

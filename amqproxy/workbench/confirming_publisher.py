@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
 import trio
 
 from amqproxy.amqp091.commands import Command, CommandReader
@@ -23,34 +23,39 @@ from amqproxy.amqp091.methods import (
     ExchangeDeclareOk,
     Method,
 )
-from amqproxy.amqp091.properties import Properties
-from amqproxy.moving.broker_link import Answer, BrokerLink, ChannelRefused
+from amqproxy.amqp091.properties import ContentHeader, Properties
+from amqproxy.moving.broker_link import NO_ANSWER, Answer, BrokerLink, ChannelRefused
 from amqproxy.moving.message_forwarder import CHANNEL, MoveFailed, refusal
-from amqproxy.moving.unsettled_messages import UnsettledMessages
+from amqproxy.moving.unsettled_messages import MAX_BYTES, UnsettledMessages
+from amqproxy.proxy.broker_login import LOST
+from amqproxy.workbench.batch_failure import BatchFailure
+from amqproxy.workbench.publish_window import AMBIGUOUS, Publication, PublishWindow
+from amqproxy.workbench.queue_reader import LARGEST_BODY
 
 CONFIRM_TIMEOUT = 60.0
-"""Seconds without any confirm after which the target counts as stuck, such as by a memory or disk alarm."""
+"""Seconds without any progress after which the target counts as stuck, such as by a memory or disk alarm.
 
-REFUSED = "the target refused it (basic.nack): is the queue full?"
+Progress is a confirm, or a piece that the target has read.
+"""
 
-
-class Publication(msgspec.Struct, frozen=True):
-    """A message to publish."""
-
-    exchange: str
-    routing_key: str
-    properties: Properties
-    body: bytes
+PIECE = 1024 * 1024
+"""Bytes, to the next end of a frame, that are sent at a time."""
 
 
 class ConfirmingPublisher:
-    """Publisher over a link of its own."""
+    """Publisher over a link of its own.
+
+    After a batch, `unconfirmed` counts its messages that may be at the broker and that nobody acknowledges. `repeated`
+    counts messages that were published again after an error of the channel, and may be at the broker twice.
+    """
 
     def __init__(self, link: BrokerLink) -> None:
         self.link = link
         self.unconfirmed = 0
-        """Messages without an outcome, after `publish` has failed: the broker may have them."""
+        self.repeated = 0
         self._is_confirming = False
+        self._is_careful = False
+        """Whether messages are published one by one, so that it is certain which one a return means."""
         self._unsettled = UnsettledMessages()
         self._exchanges: dict[str, str] = {"": ""}
 
@@ -59,9 +64,12 @@ class ConfirmingPublisher:
         try:
             return await self.link.ask(method, answer)
         except ChannelRefused:
-            await self.link.renew_channel()
-            self._is_confirming = False
+            await self._renew()
             raise
+
+    async def _renew(self) -> None:
+        self._is_confirming = False
+        await self.link.renew_channel()
 
     def expect(self, exchange: str) -> None:
         """Treat an exchange as one that exists: a run that is not a dry one declares it."""
@@ -80,93 +88,148 @@ class ConfirmingPublisher:
     async def publish(self, publications: Sequence[Publication]) -> list[str]:
         """Publish, and wait until all are confirmed; return "" for each, or why the broker did not take it.
 
-        Raise `MoveFailed` if the broker closes the channel or confirms nothing for long, or one of `LOST`.
+        If an error closes the channel, the unconfirmed ones are published again one by one, so that only those are
+        left that the broker refuses. Raise `BatchFailure` if the connection is lost, if nothing is confirmed for long,
+        or if it is unknown which message was returned.
         """
-        if not self._is_confirming:
-            await self.ask(ConfirmSelect(), ConfirmSelectOk)
-            self._is_confirming, self._unsettled = True, UnsettledMessages()
-        batch = _Batch(publications)
-        frames: list[bytes] = []
-        for place, each in enumerate(publications):
-            method = BasicPublish(exchange=each.exchange, routing_key=each.routing_key, mandatory=True)
-            encoded = Command(CHANNEL, method, each.properties, each.body).encode(self.link.frame_max)
-            if self.link.frame_max and _header_size(each.properties) > self.link.frame_max:
-                batch.outcomes[place] = "its properties exceed the target's frame_max"
+        outcomes: list[str | None] = [None] * len(publications)
+        sent: set[int] = set()
+        unknown: tuple[str | None, ...] = (None, AMBIGUOUS)
+        try:
+            await self._publish(publications, outcomes, sent)
+        except (MoveFailed, ChannelRefused, *LOST) as error:
+            raise BatchFailure(str(error) or NO_ANSWER, outcomes) from error
+        except BaseException:  # cancelled: those that are confirmed will not be acknowledged
+            unknown = (None, AMBIGUOUS, "")
+            raise
+        finally:
+            self.unconfirmed = sum(outcomes[place] in unknown for place in sent)
+        return [outcome or "" for outcome in outcomes]
+
+    async def _publish(self, publications: Sequence[Publication], outcomes: list[str | None], sent: set[int]) -> None:
+        waiting = deque(range(len(publications)))
+        singles = 0
+        """Messages at the head of `waiting` that are published again, one by one."""
+        is_repeat = False
+        while waiting:
+            if not self._is_confirming:
+                await self.ask(ConfirmSelect(), ConfirmSelectOk)
+                self._is_confirming, self._unsettled = True, UnsettledMessages()
+            window = PublishWindow(self._unsettled, outcomes)
+            is_single = singles > 0 or self._is_careful
+            data = self._take(publications, waiting, window, outcomes, is_single=is_single)
+            places = window.places
+            sent.update(places)
+            closed = await self._send(data, window)
+            self._is_careful = self._is_careful or window.is_ambiguous
+            if singles:
+                singles -= 1
+                # Brokers process no publish of a channel behind the one that made them close it.
+                is_repeat = is_repeat and closed is None
+                self.repeated += is_repeat and outcomes[places[0]] == ""
+            if closed is None:
                 continue
-            self._unsettled.add(place, len(encoded))
-            frames.append(encoded)
-        self.unconfirmed = len(self._unsettled)
-        commands = CommandReader()
+            again = [place for place in window.places if outcomes[place] is None]
+            if len(places) > 1:
+                waiting.extendleft(reversed(again))
+                singles, is_repeat = len(again), True
+            else:
+                for place in again:
+                    outcomes[place] = str(refusal("the target", closed))
+            await self._renew()
+
+    def _take(
+        self,
+        publications: Sequence[Publication],
+        waiting: deque[int],
+        window: PublishWindow,
+        outcomes: list[str | None],
+        *,
+        is_single: bool,
+    ) -> bytes:
+        """Put the next publishes into a window, one or about `MAX_BYTES`; return their frames."""
+        encoded: list[bytes] = []
+        size = 0
+        while waiting and not (window and (is_single or size + len(publications[waiting[0]].body) > MAX_BYTES)):
+            place = waiting.popleft()
+            each = publications[place]
+            if self.link.frame_max and _header_size(each.properties) > self.link.frame_max:
+                outcomes[place] = "its properties exceed the target's frame_max"
+                continue
+            method = BasicPublish(exchange=each.exchange, routing_key=each.routing_key, mandatory=True)
+            frames = Command(CHANNEL, method, each.properties, each.body).encode(self.link.frame_max)
+            window.add(place, each, len(frames))
+            encoded.append(frames)
+            size += len(frames)
+        return b"".join(encoded)
+
+    async def _send(self, data: bytes, window: PublishWindow) -> ChannelClose | None:
+        """Send publishes, and wait for their confirms; return the error with which the target closes the channel."""
+        closed: ChannelClose | None = None
+        commands = CommandReader(LARGEST_BODY)
         failures: list[BaseException] = []
         async with trio.open_nursery() as nursery:
+            patience = nursery.cancel_scope
+
+            def progress() -> None:
+                patience.deadline = trio.current_time() + CONFIRM_TIMEOUT
 
             async def send() -> None:
                 # The target may return messages meanwhile: who does not read them could be blocked by it.
                 try:
-                    await self.link.send(b"".join(frames))
+                    for piece in _pieces(data):
+                        await self.link.send(piece)
+                        progress()
                 except Exception as error:  # noqa: BLE001 - raised below, outside the nursery, which would wrap it
                     failures.append(error)
                     nursery.cancel_scope.cancel()
 
+            progress()
             nursery.start_soon(send)
             try:
-                while self._unsettled:
-                    with trio.fail_after(CONFIRM_TIMEOUT):
-                        received = await self.link.receive()
-                    for frame in received:
+                while window and closed is None:
+                    before = len(window)
+                    for frame in await self.link.receive():
                         command = commands.add(frame) if frame.channel or frame.kind == METHOD else None
-                        if command is not None:
-                            self._note(command, batch)
-            except trio.TooSlowError:
-                failures.append(
-                    MoveFailed(f"the target has confirmed nothing for {CONFIRM_TIMEOUT:g} s: has it an alarm?")
-                )
-                nursery.cancel_scope.cancel()
+                        if command is not None and closed is None:
+                            closed = _note(command, window)
+                    if len(window) < before:  # heartbeats are not progress
+                        progress()
             except Exception as error:  # noqa: BLE001 - as above
                 failures.append(error)
                 nursery.cancel_scope.cancel()
-        self.unconfirmed = len(self._unsettled)
         if failures:
             raise failures[0]
-        return batch.outcomes
-
-    def _note(self, command: Command, batch: _Batch) -> None:
-        method: Any = command.method
-        match method:
-            case BasicAck() | BasicNack():
-                for place in self._unsettled.settle(method.delivery_tag, multiple=method.multiple):
-                    if isinstance(method, BasicNack):
-                        batch.outcomes[place] = REFUSED
-            case BasicReturn():
-                batch.note_return(command)
-            case ChannelClose() | ConnectionClose():
-                raise refusal("the target", method)
+        if patience.cancelled_caught:
+            raise MoveFailed(f"the target has confirmed nothing for {CONFIRM_TIMEOUT:g} s: has it an alarm?")
+        return closed
 
 
-class _Batch:
-    """The messages that are published together, and their outcomes."""
+def _note(command: Command, window: PublishWindow) -> ChannelClose | None:
+    method: Any = command.method
+    match method:
+        case BasicAck() | BasicNack():
+            window.settle(method)
+        case BasicReturn():
+            window.note_return(command)
+        case ConnectionClose():
+            raise refusal("the target", method)
+        case ChannelClose():
+            return method
+    return None
 
-    def __init__(self, publications: Sequence[Publication]) -> None:
-        self.outcomes = [""] * len(publications)
-        self._publications = publications
 
-    def note_return(self, command: Command) -> None:
-        """Note that a message is returned: RabbitMQ confirms it afterwards, and names no number in the return.
-
-        Of equal messages it does not matter which one is meant.
-        """
-        method, body, name = command.method, command.body, command.properties.message_id
-        for place, each in enumerate(self._publications):
-            if (
-                not self.outcomes[place]
-                and (each.exchange, each.routing_key) == (method.exchange, method.routing_key)
-                and (each.body, each.properties.message_id) == (body, name)
-            ):
-                self.outcomes[place] = f"the target returned it: {method.reply_code} {method.reply_text}"
-                return
+def _pieces(data: bytes) -> Iterator[bytes]:
+    """Cut frames into pieces of whole frames, of at least `PIECE` bytes but for the last one."""
+    start = end = 0
+    while len(data) - start > PIECE:
+        while end - start < PIECE:
+            end += OVERHEAD + int.from_bytes(data[end + 3 : end + 7])
+        yield data[start:end]
+        start = end
+    if start < len(data):
+        yield data[start:]
 
 
 def _header_size(properties: Properties) -> int:
-    from amqproxy.amqp091.properties import ContentHeader
-
     return len(ContentHeader(0, properties).encode()) + OVERHEAD

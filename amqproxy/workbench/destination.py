@@ -19,9 +19,10 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.moving.broker_link import ChannelRefused
 from amqproxy.moving.message_forwarder import MoveFailed
 from amqproxy.moving.queue_move import exchange_for
-from amqproxy.workbench.confirming_publisher import ConfirmingPublisher, Publication
+from amqproxy.workbench.confirming_publisher import ConfirmingPublisher
 from amqproxy.workbench.held_message import HeldMessage, with_headers, without
 from amqproxy.workbench.origin import origin_of
+from amqproxy.workbench.publish_window import Publication
 
 
 class NoPlace(Exception):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from amqproxy.amqp091.properties import Properties
-from amqproxy.workbench.confirming_publisher import ConfirmingPublisher, Publication
+from amqproxy.workbench.batch_failure import BatchFailure
+from amqproxy.workbench.confirming_publisher import ConfirmingPublisher
 from amqproxy.workbench.destination import Destination, NoPlace
 from amqproxy.workbench.held_message import HeldMessage
 from amqproxy.workbench.own_copies import OwnCopies
+from amqproxy.workbench.publish_window import Publication
 from amqproxy.workbench.queue_pass import KEPT, Outcome
 
 MAX_PLACES = 1000
@@ -48,7 +50,8 @@ class Move:
         return self._publisher.unconfirmed
 
     async def settle(self, messages: Sequence[HeldMessage]) -> Sequence[Outcome]:
-        outcomes: list[Outcome] = [""] * len(messages)
+        self._publisher.unconfirmed = 0
+        outcomes: list[Outcome | None] = [None] * len(messages)
         publications: list[Publication] = []
         positions: list[int] = []
         for position, message in enumerate(messages):
@@ -67,12 +70,20 @@ class Move:
                     publication.exchange, publication.routing_key, publication.properties, publication.body
                 )
             positions.append(position)
-        found = [""] * len(publications) if self._is_dry_run else await self._publisher.publish(publications)
+        failure: BatchFailure | None = None
+        found: Sequence[str | None] = [""] * len(publications)
+        if not self._is_dry_run:
+            try:
+                found = await self._publisher.publish(publications)
+            except BatchFailure as error:
+                failure, found = error, error.outcomes
         for position, publication, outcome in zip(positions, publications, found, strict=True):
             outcomes[position] = KEPT if self._is_dry_run else outcome
-            if not outcome:
+            if outcome == "":
                 self._count(f"exchange {publication.exchange!r}, routing key {publication.routing_key!r}")
-        return outcomes
+        if failure is not None:
+            raise BatchFailure(str(failure), outcomes) from failure
+        return [outcome for outcome in outcomes if outcome is not None]
 
     def _count(self, place: str) -> None:
         if place not in self.places and len(self.places) >= MAX_PLACES:

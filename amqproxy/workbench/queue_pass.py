@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 import msgspec
@@ -16,6 +16,7 @@ from amqproxy.peer import SERVER
 from amqproxy.proxy.broker_login import LOST
 from amqproxy.rules.context import Client, CommandContext
 from amqproxy.rules.matching.filters import Filter, FilterFailed
+from amqproxy.workbench.batch_failure import BatchFailure
 from amqproxy.workbench.batch_journal import BatchJournal
 from amqproxy.workbench.disturbance import Disturbance
 from amqproxy.workbench.held_message import HeldMessage
@@ -67,12 +68,12 @@ class Action(Protocol):
     async def settle(self, messages: Sequence[HeldMessage]) -> Sequence[Outcome]:
         """Settle a batch; return the outcome of each message when it is certain.
 
-        Raise `MoveFailed` or one of `LOST` if it is not, with `uncertain` messages.
+        Raise `BatchFailure` if it is certain of some only, `MoveFailed` or one of `LOST` if of none.
         """
 
     @property
     def uncertain(self) -> int:
-        """Messages of the current batch that were sent, without an outcome."""
+        """Messages of the last batch that may be done, and that stay in the queue."""
 
 
 class QueuePass:
@@ -111,6 +112,8 @@ class QueuePass:
         self._done = done
         self._progress = progress
         self._warn = warn
+        self._unanswered = 0
+        """Acknowledgements behind which the source has not answered."""
 
     def stop(self) -> None:
         """End the pass after the current batch."""
@@ -151,7 +154,8 @@ class QueuePass:
             if room <= 0:
                 report.is_window_full = report.looked_at < report.depth
                 break
-            messages = await self._reader.read(self._wanted(room))
+            with self._answering():
+                messages = await self._reader.read(self._wanted(room))
             is_empty = not messages
             others = [message for message in messages if self._copies is None or not self._copies.meet(message)]
             report.looked_at += len(others)
@@ -162,13 +166,26 @@ class QueuePass:
             await self._save([message for message in messages if message.position not in taken])
             self._progress(report)
         report.is_interrupted = self.is_stopping and not (is_empty or self._is_enough)
-        await self._reader.give_back(by_closing=self._disturbance.by_closing)
-        await self._reader.depth()  # answered behind all acknowledgements
+        with self._answering():
+            await self._reader.give_back(by_closing=self._disturbance.by_closing)
+            await self._reader.depth()  # answered behind all acknowledgements
         is_whole = report.looked_at >= report.depth or is_empty
         if self._journal is not None:
             self._journal.clear(is_whole=is_whole)
         report.not_looked_at = 0 if is_empty else max(0, report.depth - report.looked_at)
         self._progress(report)
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Request something of the source: if it is lost, the latest acknowledgements may be, too."""
+        try:
+            yield
+        except (MoveFailed, ChannelRefused, *LOST):
+            self._report.done -= self._unanswered
+            self._report.uncertain += self._unanswered
+            raise
+        finally:
+            self._unanswered = 0
 
     @property
     def _is_enough(self) -> bool:
@@ -210,16 +227,26 @@ class QueuePass:
             return False
 
     async def _settle(self, chosen: list[HeldMessage]) -> list[HeldMessage]:
-        """Settle a batch; return the messages that stay."""
+        """Settle a batch; return the messages that stay. If the batch fails, raise it behind the acknowledgements."""
         report = self._report
         if self._journal is not None:
             self._journal.begin(chosen)
+        failure: BatchFailure | None = None
+        outcomes: Sequence[object]
         try:
             outcomes = await self._action.settle(chosen)
+        except BatchFailure as error:
+            failure, outcomes = error, error.outcomes
         finally:
             report.uncertain += self._action.uncertain
         done = [message for message, outcome in zip(chosen, outcomes, strict=True) if outcome == ""]
-        await self._reader.acknowledge(done)
+        try:
+            await self._reader.acknowledge(done)
+            if failure is not None:
+                await self._reader.depth()  # answered behind the acknowledgements
+        except BaseException:
+            report.uncertain += len(done)
+            raise
         kept = []
         for message, outcome in zip(chosen, outcomes, strict=True):
             if outcome == "":
@@ -231,10 +258,13 @@ class QueuePass:
             kept.append(message)
             if isinstance(outcome, str):
                 report.leave(message.position, outcome, message.command.properties.message_id)
-            else:
+            elif outcome is KEPT:
                 report.done += 1
+        self._unanswered = len(done)
         for message in done:
             self._done(message)
+        if failure is not None:
+            raise failure
         return kept
 
     async def _save(self, kept: Sequence[HeldMessage], *, is_journaled: bool = True) -> None:
@@ -249,11 +279,17 @@ class QueuePass:
         if self._journal is not None and is_journaled:
             await self._reader.depth()  # answered behind the acknowledgements of the batch that the journal has
             self._journal.begin(doomed)
+        failure: BatchFailure | None = None
         with trio.fail_after(RETURN_TIMEOUT, shield=True):  # a publish that is cut in the middle cannot be tried again
-            outcomes = await self._rescue(doomed)
-        saved = [message for message, outcome in zip(doomed, outcomes, strict=True) if not outcome]
+            try:
+                outcomes = await self._rescue(doomed)
+            except BatchFailure as error:
+                failure, outcomes = error, error.outcomes
+        saved = [message for message, outcome in zip(doomed, outcomes, strict=True) if outcome == ""]
         await self._reader.acknowledge(saved)
         self._report.rescued += len(saved)
+        if failure is not None:
+            raise failure
         if reasons := [outcome for outcome in outcomes if outcome]:
             raise MoveFailed(
                 f"{len(reasons)} messages at the delivery limit could not be put at the queue's end ({reasons[0]}): "

@@ -17,8 +17,9 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.moving.broker_link import ChannelRefused
 from amqproxy.moving.message_forwarder import MoveFailed
 from amqproxy.moving.queue_move import exchange_for
-from amqproxy.workbench.confirming_publisher import ConfirmingPublisher, Publication
+from amqproxy.workbench.confirming_publisher import ConfirmingPublisher
 from amqproxy.workbench.held_message import HeldMessage
+from amqproxy.workbench.publish_window import RETURNED, Publication
 
 
 class Rescue:
@@ -39,7 +40,9 @@ class Rescue:
         declaration = ExchangeDeclare(exchange=self._exchange, type="fanout", auto_delete=True)
         try:
             await self._publisher.ask(declaration, ExchangeDeclareOk)
-            await self._publisher.publish([Publication(self._exchange, "", Properties(), b"")])
+            [outcome] = await self._publisher.publish([Publication(self._exchange, "", Properties(), b"")])
+            if not outcome.startswith(RETURNED):
+                raise MoveFailed(outcome)
             await self._publisher.ask(QueueBind(queue=self._queue, exchange=self._exchange), QueueBindOk)
         except (ChannelRefused, MoveFailed) as error:
             raise MoveFailed(

@@ -28,9 +28,10 @@ class RunReport(msgspec.Struct, kw_only=True, omit_defaults=True):
     have killed, now at the end of the queue.
 
     `possible_repeats` are messages that an earlier run may have published, or written, before it was ended in the
-    middle: they were in the queue again, and are done now, or by runs since then that could not report it. `uncertain`
-    are those that this run has sent without learning the outcome: they are in the queue, and may be at the other side,
-    too. `unreadable` are those on which the filter failed; they stay.
+    middle: they were in the queue again, and are done now, or by runs since then that could not report it; and those
+    that this run has published twice, around a message with which the target closed the channel. `uncertain` are those
+    that this run has sent without learning the outcome, or whose acknowledgement may be lost: they may be on both
+    sides. `unreadable` are those on which the filter failed; they stay.
     """
 
     run: str = ""

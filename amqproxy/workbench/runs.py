@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 import trio
 
-from amqproxy.moving.broker_link import BrokerLink, ChannelRefused, open_link
+from amqproxy.moving.broker_link import NO_ANSWER, BrokerLink, ChannelRefused, open_link
 from amqproxy.moving.message_forwarder import MoveFailed
 from amqproxy.moving.move_job import MoveEnd
 from amqproxy.moving.move_login import dial_of, login_of
@@ -34,6 +34,8 @@ from amqproxy.workbench.rescue import Rescue
 from amqproxy.workbench.run_report import RunReport
 
 CONNECTION_NAME = "amqproxy queue"
+
+ENDED = "the run is over"
 
 CLEAN_UP_TIMEOUT = 2.0
 """Seconds for the removal of what a run has declared."""
@@ -98,7 +100,12 @@ class Bench:
         """Return a publisher over a connection of its own, to the queue's broker unless another one is given."""
         chosen = self.queue.end if end is None else end
         link = await self._stack.enter_async_context(
-            open_link(dial_of(chosen), login_of(chosen, CONNECTION_NAME), self.queue.vhost if vhost is None else vhost)
+            open_link(
+                dial_of(chosen),
+                login_of(chosen, CONNECTION_NAME),
+                self.queue.vhost if vhost is None else vhost,
+                ended=ENDED,
+            )
         )
         self._nursery.start_soon(_beat, link)
         return ConfirmingPublisher(link)
@@ -110,7 +117,7 @@ class Bench:
 
 async def _linked(queue: BenchQueue, stack: AsyncExitStack, nursery: trio.Nursery) -> BrokerLink:
     login = login_of(queue.end, CONNECTION_NAME)
-    link = await stack.enter_async_context(open_link(dial_of(queue.end), login, queue.vhost))
+    link = await stack.enter_async_context(open_link(dial_of(queue.end), login, queue.vhost, ended=ENDED))
     nursery.start_soon(_beat, link)
     return link
 
@@ -224,6 +231,7 @@ async def move(
     try:
         await look_through(bench, action, plan, told, report, copies=copies, done=note)
     finally:
+        report.possible_repeats += publisher.repeated
         if not plan.is_dry_run:
             with trio.move_on_after(CLEAN_UP_TIMEOUT, shield=True), suppress(*FAILURES):
                 await destination.end(publisher)
@@ -240,7 +248,7 @@ async def noted(plan: RunPlan, report: RunReport, facts: dict[str, Any]) -> Asyn
         try:
             yield audit
         except FAILURES as error:
-            report.failure = str(error) or "a broker does not answer"
+            report.failure = str(error) or NO_ANSWER
         except (Disturbed, QueueBusy) as error:
             report.failure = str(error)
             raise

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from amqproxy.amqp091.properties import Properties
 from amqproxy.moving.message_forwarder import MoveFailed
+from amqproxy.rabbitmq.profile import PROFILES
+from amqproxy.sockets.transport import TransportBroken
+from amqproxy.workbench import runs
+from amqproxy.workbench.batch_failure import BatchFailure
 from amqproxy.workbench.batch_journal import BatchJournal, QueueBusy
 from amqproxy.workbench.destination import ToExchange, ToQueue
 from amqproxy.workbench.edit import Edit
 from amqproxy.workbench.held_message import HeldMessage
+from amqproxy.workbench.queue_facts import QueueFacts
 from amqproxy.workbench.queue_pass import KEPT, Outcome
+from amqproxy.workbench.queue_reader import QueueReader
 from tests.workbench.bench_queue import BenchAt, Ends
 
 Bodies = list[bytes]
@@ -127,8 +135,6 @@ def test_a_stop_ends_it_after_a_batch(bench: BenchAt) -> None:
 
 
 def test_an_audit_says_who_did_what(bench: BenchAt, tmp_path: Path) -> None:
-    import msgspec
-
     source = bench.numbered(1)
     bench.moved(source, ToExchange("", source), limit=1)
     assert bench.state is not None
@@ -199,3 +205,86 @@ def test_a_journal_that_cannot_be_written_is_named(bench: BenchAt, monkeypatch: 
     failure = bench.moved(source, ToQueue(target)).failure
     assert (failure.startswith("journal "), failure.endswith("No space left on device")) == (True, True)
     assert (bench.bodies(source), bench.bodies(target)) == (numbers(0), [])
+
+
+def test_a_message_that_the_target_does_not_take_does_not_block_the_others(bench: BenchAt) -> None:
+    """A foreign user_id closes the channel."""
+    source, target = bench.declare(), bench.declare()
+
+    def forged(message: HeldMessage) -> Properties:
+        return msgspec.structs.replace(message.properties, user_id="nobody" if message.body in (b"2", b"5") else None)
+
+    async def change(message: HeldMessage) -> tuple[Properties, bytes]:
+        return forged(message), message.body
+
+    bench.publish(source, numbers(*range(8)))
+    report = bench.moved(source, ToQueue(target), change=change)
+    assert (report.done, report.left_count, report.uncertain, report.failure) == (6, 2, 0, "")
+    assert "406" in report.left[0].reason
+    assert bench.bodies(source) == numbers(2, 5)
+    found = bench.bodies(target)
+    assert sorted(set(found)) == numbers(0, 1, 3, 4, 6, 7)
+    assert len(found) - 6 <= report.possible_repeats
+
+
+def test_headers_decide_which_message_is_returned(bench: BenchAt) -> None:
+    source, target = bench.declare(), bench.declare()
+    with bench.channel() as channel:
+        channel.exchange_declare(f"{target}.x", "headers")
+        channel.queue_bind(target, f"{target}.x", arguments={"k": "a"})
+    for value in ("a", "b", "a", "b"):
+        bench.publish(source, [b"same"], headers={"k": value})
+    report = bench.moved(source, ToExchange(f"{target}.x"))
+    assert (report.done, report.left_count) == (2, 2)
+    for queue, value in ((source, "b"), (target, "a")):
+        assert [properties.headers["k"] for _, properties, _ in bench.taken(queue)] == [value, value]
+
+
+def test_what_is_confirmed_when_a_batch_fails_is_acknowledged(bench: BenchAt) -> None:
+    source = bench.numbered(4)
+
+    class Fails:
+        uncertain = 1
+
+        async def settle(self, messages: Sequence[HeldMessage]) -> Sequence[Outcome]:
+            raise BatchFailure("lost", ["", None, "no place", ""])
+
+    report = bench.settled(source, Fails())
+    assert (report.done, report.left_count, report.uncertain, report.failure) == (2, 1, 1, "lost")
+    assert bench.bodies(source) == numbers(1, 2)
+
+
+def test_acknowledgements_that_may_be_lost_are_uncertain(bench: BenchAt, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def lost(self: QueueReader, messages: list[HeldMessage]) -> None:
+        raise TransportBroken("closed by the broker")
+
+    async def silent(self: QueueReader) -> None:
+        raise TransportBroken("closed by the broker")
+
+    source, target = bench.numbered(3), bench.declare()
+    with monkeypatch.context() as patch:
+        patch.setattr(QueueReader, "acknowledge", lost)
+        report = bench.moved(source, ToQueue(target))
+    assert (report.done, report.uncertain) == (0, 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(QueueReader, "depth", silent)
+        patch.setattr(runs, "queue_facts", facts_of(3))
+        report = bench.moved(source, ToQueue(target))
+    assert (report.done, report.uncertain) == (0, 3)
+    assert bench.depth(target) == 6
+
+
+def facts_of(depth: int) -> Callable[..., Awaitable[QueueFacts]]:
+    async def facts(link: object, vhost: str, name: str, given: object) -> QueueFacts:
+        return QueueFacts(
+            name=name,
+            vhost=vhost,
+            type="classic",
+            messages=depth,
+            consumers=0,
+            delivery_limit=None,
+            is_limit_known=True,
+            profile=PROFILES["4.3"],
+        )
+
+    return facts
