@@ -56,16 +56,19 @@ def fill_queue(
 ) -> None:
     """Publish the messages of a file."""
     from amqproxy.workbench.fill import Filling, messages_of_lines
-    from amqproxy.workbench.message_capture import messages_of_capture
+    from amqproxy.workbench.message_capture import CapturedMessages
 
     plan = plan_of("fill", chosen, noted, position=position)
     display = RunDisplay()
 
     async def work(bench: Bench, told: Told, audit: Audit | None, report: RunReport) -> None:
-        messages = (messages_of_capture if file.suffix in CAPTURES else messages_of_lines)(file)
+        captured = CapturedMessages(file) if file.suffix in CAPTURES else None
         filling = Filling()
         told.begun(filling)
+        messages = messages_of_lines(file) if captured is None else captured
         await filling.run(bench, destination, messages, plan, told, report)
+        if captured is not None:
+            captured.check()
 
     facts: dict[str, Any] = {"from": str(file), "to": destination.text, "where": chosen.where, "limit": chosen.limit}
     report = run(broker, queue, reached, plan, facts, work, display)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from amqproxy.amqp091.commands import Command, CommandReader
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import Frame, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY, METHOD, OVERHEAD, Frame, encode_frame, encode_method
+from amqproxy.amqp091.frame import HEADER as HEADER_FRAME
 from amqproxy.amqp091.methods import (
     BasicDeliver,
     BasicGet,
@@ -28,18 +29,27 @@ from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader
+from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, SkippedBytes
 from amqproxy.capture.warnings import CaptureError
 from amqproxy.export.packets import ExportedPackets
 from amqproxy.moving.message_forwarder import CHANNEL, MoveFailed
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.workbench.held_message import HeldMessage
+from amqproxy.workbench.queue_reader import LARGEST_BODY
 
 CONNECTION = "127.0.0.1:40000-127.0.0.1:5672"
 """Name of the connection that is made up."""
 
 FRAME_MAX = 131_072
 """frame_max of that connection, in bytes."""
+
+LARGEST_PART = FRAME_MAX - OVERHEAD
+"""Bytes of a body in one frame."""
+
+MESSAGES = (BasicGetOk, BasicDeliver, BasicPublish)
+
+_Place = tuple[int, str, int]
+"""Stream, sender and channel."""
 
 
 class MessageCapture:
@@ -72,11 +82,16 @@ class MessageCapture:
         """Return the packets of a message, which is got at the present time."""
         now = time.time_ns()
         header = ContentHeader(len(message.body), message.properties).encode()
-        frames = message.command.frames
         method = BasicGetOk(
             message.position + 1, message.is_redelivered, message.exchange, message.routing_key, message_count=0
         )
-        answer = [encode_method(CHANNEL, method), encode_frame(2, CHANNEL, header), *[each.raw for each in frames[2:]]]
+        # The frames of the queue's connection may be larger than those of this one.
+        bodies = [message.body[at : at + LARGEST_PART] for at in range(0, len(message.body), LARGEST_PART)]
+        answer = [
+            encode_method(CHANNEL, method),
+            encode_frame(HEADER_FRAME, CHANNEL, header),
+            *[encode_frame(BODY, CHANNEL, each) for each in bodies],
+        ]
         pieces: list[Decoded] = [
             _sent(CLIENT, now, encode_method(CHANNEL, BasicGet(queue=self._queue))),
             _sent(SERVER, now, *answer),
@@ -88,34 +103,72 @@ def _sent(sender: Peer, ts_ns: int, *frames: bytes) -> Amqp091DecodedFrames:
     return Amqp091DecodedFrames(ts_ns, 0, CONNECTION, sender, [Frame(each) for each in frames])
 
 
-def messages_of_capture(path: Path) -> Iterator[HeldMessage]:
-    """Yield the published, delivered and got messages of a capture; raise `MoveFailed` if it cannot be read.
+class CapturedMessages:
+    """The published, delivered and got messages of a capture, as an iterator that raises `MoveFailed`.
 
-    Messages of which bytes are missing are left out.
+    Messages of which something is missing are left out; `unreadable` counts the places, `reason` is that of the first.
     """
-    readers: dict[tuple[int, str, int], CommandReader] = {}
-    position = 0
-    try:
-        for decoded in read_decoded([path]):
-            if not isinstance(decoded, Amqp091DecodedFrames):
-                continue
-            for frame in decoded.frames:
-                place = decoded.stream, decoded.sender, frame.channel
-                reader = readers.setdefault(place, CommandReader())
-                try:
-                    command = reader.add(frame)
-                except ProtocolError:
+
+    def __init__(self, path: Path) -> None:
+        self.unreadable = 0
+        self.reason = ""
+        self._path = path
+        self._readers: dict[_Place, CommandReader] = {}
+        self._begun: set[_Place] = set()
+        """Places where a content has begun."""
+
+    def check(self) -> None:
+        """Raise `MoveFailed` if a message was left out."""
+        if self.unreadable:
+            raise MoveFailed(
+                f"{self._path} cannot be read at {self.unreadable} places, whose messages were left out: {self.reason}"
+            )
+
+    def __iter__(self) -> Iterator[HeldMessage]:
+        position = 0
+        try:
+            for decoded in read_decoded([self._path]):
+                if isinstance(decoded, SkippedBytes):
+                    self._miss(decoded.reason)
+                if not isinstance(decoded, Amqp091DecodedFrames):
                     continue
-                if command is not None and _has_message(command):
-                    yield HeldMessage(_as_got(command), position)
-                    position += 1
-    except (CaptureError, OSError) as error:
-        raise MoveFailed(f"{path} cannot be read: {error}") from None
+                for frame in decoded.frames:
+                    command = self._read((decoded.stream, decoded.sender, frame.channel), frame)
+                    if command is not None:
+                        yield HeldMessage(_as_got(command), position)
+                        position += 1
+        except (CaptureError, OSError) as error:
+            raise MoveFailed(f"{self._path} cannot be read: {error}") from None
+        for _ in self._begun:
+            self._miss("a message without its end")
 
+    def _read(self, place: _Place, frame: Frame) -> Command | None:
+        """Return the message that a frame completes."""
+        reader = self._readers.setdefault(place, CommandReader(LARGEST_BODY))
+        if frame.kind == METHOD and place in self._begun:
+            self._begun.discard(place)
+            self._miss("a message without its end")
+        try:
+            command = reader.add(frame)
+        except ProtocolError as error:
+            self._begun.discard(place)
+            self._miss(str(error))
+            return None
+        if command is None:
+            if frame.kind == METHOD and isinstance(frame.method, MESSAGES):
+                self._begun.add(place)
+            return None
+        self._begun.discard(place)
+        if not isinstance(command.method, MESSAGES):
+            return None
+        if any(each.lost for each in command.frames):
+            self._miss("a message of which bytes were not captured")
+            return None
+        return command
 
-def _has_message(command: Command) -> bool:
-    is_whole = not any(frame.lost for frame in command.frames)
-    return is_whole and isinstance(command.method, BasicGetOk | BasicDeliver | BasicPublish)
+    def _miss(self, reason: str) -> None:
+        self.unreadable += 1
+        self.reason = self.reason or reason
 
 
 def _as_got(command: Command) -> Command:

@@ -47,19 +47,22 @@ class QueueReader:
         self._unanswered = 0
         self._largest = MAX_BYTES
         """Bytes of the largest message: until the first one is there, only one is requested."""
+        self._pace = 1
+        """Requests that may be unanswered: one more for each answer."""
 
     async def read(self, count: int) -> list[HeldMessage]:
         """Return the next messages, at most `count`, and about `MAX_BYTES` of them; none at the end of the queue.
 
         Requests are sent ahead of their answers, as many as fit if all messages are as large as the largest one so
-        far. Raise `MoveFailed` if the broker refuses, or one of `LOST`.
+        far; at first few, so that large ones behind small ones are not all on their way at once. Raise `MoveFailed` if
+        the broker refuses, or one of `LOST`.
         """
         found: list[HeldMessage] = []
         self.latest = {}
         size = asked = answered = 0
         while True:
-            room = max(MAX_BYTES - size, 0) // self._largest
-            wanted = min(count - asked, MAX_REQUESTS - (asked - answered), room - (asked - answered))
+            room = min(max(MAX_BYTES - size, 0) // self._largest, self._pace)
+            wanted = min(count - asked, room - (asked - answered))
             if not asked:
                 wanted = max(wanted, min(count, 1))
             if wanted > 0:
@@ -77,6 +80,7 @@ class QueueReader:
                     if self._largest == MAX_BYTES:
                         self._largest = 1024
                     self._largest = max(self._largest, command.size)
+                    self._pace = min(self._pace + 1, MAX_REQUESTS)
                 else:
                     count = asked
 

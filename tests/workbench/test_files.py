@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pika
 import pytest
 
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_method
+from amqproxy.amqp091.methods import BasicGetOk
+from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.moving.message_forwarder import MoveFailed
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.workbench.destination import ToExchange, ToQueue
 from amqproxy.workbench.drain import Drain
 from amqproxy.workbench.fill import Filling, messages_of_lines
-from amqproxy.workbench.message_capture import MessageCapture, messages_of_capture
+from amqproxy.workbench.held_message import HeldMessage
+from amqproxy.workbench.message_capture import CapturedMessages, MessageCapture
 from amqproxy.workbench.message_line import line_of
 from amqproxy.workbench.queue_facts import Given
+from amqproxy.workbench.queue_reader import LARGEST_BODY
 from amqproxy.workbench.run_report import RunReport
 from tests.workbench.bench_queue import BenchAt
 
@@ -35,7 +42,7 @@ def drained(bench: BenchAt, queue: str, path: Path, **selection: Any) -> RunRepo
 
 
 def filled(bench: BenchAt, queue: str, path: Path, destination: Any = None, **selection: Any) -> RunReport:
-    messages = (messages_of_capture if path.suffix == ".pcapng" else messages_of_lines)(path)
+    messages = (CapturedMessages if path.suffix == ".pcapng" else messages_of_lines)(path)
 
     async def work(at: Any, plan: Any, told: Any, report: RunReport) -> None:
         await Filling().run(at, destination or ToQueue(queue), messages, plan, told, report)
@@ -104,3 +111,59 @@ def test_a_wrong_line_is_named(bench: BenchAt, tmp_path: Path) -> None:
 
 def test_a_missing_file_is_named(bench: BenchAt, tmp_path: Path) -> None:
     assert "No such file" in filled(bench, bench.declare(), tmp_path / "none").failure
+
+
+def got(body: bytes, position: int = 0) -> HeldMessage:
+    """A message that came in one frame, however large."""
+    frames = [
+        encode_method(1, BasicGetOk(1, exchange="x", routing_key="k")),
+        encode_frame(HEADER, 1, ContentHeader(len(body), Properties(type="t")).encode()),
+        encode_frame(BODY, 1, body),
+    ]
+    return HeldMessage(Command.received([Frame(each) for each in frames]), position)
+
+
+def test_messages_of_a_connection_with_large_frames_can_be_read_again(tmp_path: Path) -> None:
+    path, capture = tmp_path / "dead.pcapng", MessageCapture("q", "/")
+    messages = [got(b"a" * 131_064), got(b"b" * 131_065), got(b"c" * 1_000_000), got(b"d")]
+    path.write_bytes(capture.begin() + b"".join(capture.encode(each) for each in messages))
+    captured = CapturedMessages(path)
+    assert [message.body for message in captured] == [message.body for message in messages]
+    captured.check()
+
+
+def test_messages_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    path, capture = tmp_path / "dead.pcapng", MessageCapture("q", "/")
+    packets = capture.begin() + capture.encode(got(b"1")) + capture.encode(got(b"2" * 300_000, 1))
+    path.write_bytes(packets[: _last_packet(packets)] + capture.encode(got(b"3", 2)))
+    captured = CapturedMessages(path)
+    bodies = [message.body for message in captured]
+    assert (bodies[0], b"2" * 300_000 in bodies) == (b"1", False)
+    with pytest.raises(MoveFailed, match=f"{path} cannot be read at . places"):
+        captured.check()
+
+
+def test_a_capture_that_ends_within_a_message_is_said(tmp_path: Path) -> None:
+    path, capture = tmp_path / "dead.pcapng", MessageCapture("q", "/")
+    packets = capture.begin() + capture.encode(got(b"1")) + capture.encode(got(b"2" * 300_000, 1))
+    path.write_bytes(packets[: _last_packet(packets)])
+    captured = CapturedMessages(path)
+    assert [message.body for message in captured] == [b"1"]
+    with pytest.raises(MoveFailed, match=r"cannot be read at 2 places, .*: the capture ends within a frame"):
+        captured.check()
+
+
+def test_a_body_above_the_proxys_limit_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert LARGEST_BODY == 512 * 1024 * 1024
+    path, capture = tmp_path / "dead.pcapng", MessageCapture("q", "/")
+    path.write_bytes(capture.begin() + capture.encode(got(b"1" * 20)))
+    monkeypatch.setattr("amqproxy.workbench.message_capture.LARGEST_BODY", 10)
+    captured = CapturedMessages(path)
+    assert list(captured) == []
+    with pytest.raises(MoveFailed, match="limit of 10"):
+        captured.check()
+
+
+def _last_packet(data: bytes) -> int:
+    """Where the last block of a pcapng file begins."""
+    return len(data) - int.from_bytes(data[-4:], sys.byteorder)
