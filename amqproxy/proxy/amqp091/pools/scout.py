@@ -30,8 +30,8 @@ class Scout:
         self._turn = trio.Lock()
         self._failures = 0
         self._failure = ""
-        """The last failure to reach the broker, which is that of all clients that waited for it."""
-        self._trials: dict[bytes, trio.Event] = {}
+        """The last failure to open the connection, which is that of all clients that waited for it."""
+        self._trials: dict[bytes, _Trial] = {}
         self.used_at = trio.current_time()
         self.upstream: SharedUpstream | None = None
         self._channel: _TrialChannel | None = None
@@ -42,13 +42,12 @@ class Scout:
     async def await_verdict(self, request: bytes) -> Verdict:
         """Wait while the same method is tried for another client; return the verdict.
 
-        Raises `TransportBroken` if the broker could not be reached for that.
+        Raises `TransportBroken` if the broker could not be reached for that, or has not answered it.
         """
-        failures = self._failures
         while (trial := self._trials.get(request)) is not None and self.verdict(request) is Verdict.UNKNOWN:
-            await trial.wait()
-            if self._failures > failures:
-                raise TransportBroken(self._failure)
+            await trial.over.wait()
+            if trial.failure and self.verdict(request) is Verdict.UNKNOWN:
+                raise TransportBroken(trial.failure)
         return self.verdict(request)
 
     def note_proof(self, request: bytes) -> None:
@@ -56,9 +55,13 @@ class Scout:
         self._proofs.note(request, Answer())
 
     async def prove(self, method: Method) -> Answer | None:
-        """Send a method; return the broker's answer. Raises `TransportBroken` if there is none."""
+        """Send a method; return the broker's answer, `None` if others have taken too long before.
+
+        Raises `TransportBroken` if the broker does not answer. That is the failure of this method alone, and of all who
+        wait for it; but all fail for whom the connection could not be opened.
+        """
         request = method.encode()
-        trial, failures = self._trials.setdefault(request, trio.Event()), self._failures
+        trial, failures = self._trials.setdefault(request, _Trial()), self._failures
         try:
             with trio.move_on_after(self._timeout) as patience:
                 await self._turn.acquire()
@@ -66,32 +69,47 @@ class Scout:
                 return None
             try:
                 if self._failures > failures:
-                    raise TransportBroken(self._failure)
-                answer = await self._answer(method)
+                    trial.failure = self._failure
+                if trial.failure:
+                    raise TransportBroken(trial.failure)
+                answer = await self._answer(method, trial)
             finally:
                 self._turn.release()
         finally:
             if self._trials.get(request) is trial:
                 del self._trials[request]
-            trial.set()
+            trial.over.set()
         return answer
 
-    async def _answer(self, method: Method) -> Answer:
+    async def _answer(self, method: Method, trial: _Trial) -> Answer:
         self.used_at = trio.current_time()
+        upstream = await self._opened(trial)
         with trio.move_on_after(self._timeout):
-            channel = await self._trial_channel()
+            channel = await self._trial_channel(upstream)
             # a client that leaves must not leave its answer to the next one
             with trio.move_on_after(self._timeout, shield=True):
                 answer = await self._try(channel, method)
                 self._proofs.note(method.encode(), answer)
                 return answer
         self._give_up()
-        raise self._failed(f"the broker has not answered {method.name} within {self._timeout:g} s")
+        trial.failure = f"the broker has not answered {method.name} within {self._timeout:g} s"
+        raise TransportBroken(trial.failure)
 
-    def _failed(self, text: str) -> TransportBroken:
-        """Note a failure to reach the broker, and return it."""
-        self._failures, self._failure = self._failures + 1, text
-        return TransportBroken(text)
+    async def _opened(self, trial: _Trial) -> SharedUpstream:
+        """Return the connection, which may have to be opened; raise `TransportBroken` if that fails."""
+        if self.upstream is not None and not self.upstream.is_over:
+            return self.upstream
+        failure = f"the broker has not accepted a connection within {self._timeout:g} s"
+        with trio.move_on_after(self._timeout):
+            try:
+                self.upstream, self._channel = await self._open(), None
+            except (Unreachable, ClosedByBroker, BrokerRefused, CredentialFailed) as error:
+                failure = str(error)
+            else:
+                return self.upstream
+        self._failures, self._failure = self._failures + 1, failure
+        trial.failure = failure
+        raise TransportBroken(failure)
 
     async def _try(self, channel: _TrialChannel, method: Method) -> Answer:
         upstream = self.upstream
@@ -132,13 +150,7 @@ class Scout:
             self.upstream.abort()
         self.upstream = self._channel = None
 
-    async def _trial_channel(self) -> _TrialChannel:
-        if self.upstream is None or self.upstream.is_over:
-            try:
-                self.upstream, self._channel = await self._open(), None
-            except (Unreachable, ClosedByBroker, BrokerRefused, CredentialFailed) as error:
-                raise self._failed(str(error)) from None
-        upstream = self.upstream
+    async def _trial_channel(self, upstream: SharedUpstream) -> _TrialChannel:
         if self._channel is None:
             channel = _TrialChannel()
             lane = Lane()
@@ -150,6 +162,14 @@ class Scout:
             channel.number = number
             self._channel = channel
         return self._channel
+
+
+class _Trial:
+    """A method that is being tried; `failure` is why it has no answer, once it is `over`."""
+
+    def __init__(self) -> None:
+        self.over = trio.Event()
+        self.failure = ""
 
 
 class _TrialChannel:

@@ -6,7 +6,16 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from amqproxy.amqp091.methods import ConnectionClose, QueueDeclare, QueueDeclareOk, QueueDelete, QueueDeleteOk
+from amqproxy.amqp091.methods import (
+    ConnectionClose,
+    Method,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+)
 from amqproxy.proxy.amqp091.pools.request_proof import Answer, RequestProofs, Verdict
 from amqproxy.proxy.amqp091.pools.scout import Scout
 from amqproxy.proxy.amqp091.pools.shared_upstream import SharedUpstream
@@ -31,7 +40,7 @@ class Stage:
         upstream.flush()
         return upstream
 
-    async def prove(self, method: QueueDeclare | QueueDelete, scope: trio.CancelScope | None = None) -> None:
+    async def prove(self, method: Method, scope: trio.CancelScope | None = None) -> None:
         with scope or trio.CancelScope():
             self.answers.append(await self.scout.prove(method))
 
@@ -79,4 +88,53 @@ async def test_a_broker_that_does_not_answer_is_given_up(autojump_clock: object)
             await stage.scout.prove(QueueDeclare(queue="a"))
         await wait_all_tasks_blocked()
         assert stage.brokers[0].is_closed
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_method_that_is_not_answered_fails_for_those_alone_who_wait_for_it(autojump_clock: object) -> None:
+    async with trio.open_nursery() as nursery:
+        stage = Stage(nursery)
+        failed: list[float] = []
+        slow = QueueDeclare(queue="slow")
+
+        async def fail() -> None:
+            if await stage.scout.await_verdict(slow.encode()) is Verdict.UNKNOWN:
+                await stage.scout.prove(slow)
+
+        async def note_failure() -> None:
+            with pytest.raises(TransportBroken, match=r"has not answered queue.declare within 5 s"):
+                await fail()
+            failed.append(trio.current_time())
+
+        nursery.start_soon(note_failure)
+        await trio.sleep(1)
+        nursery.start_soon(note_failure)
+        nursery.start_soon(stage.prove, QueueBind(0, "q", "amq.direct", "key"))
+        await trio.sleep(10)
+        assert len(failed) == 2
+        assert len(set(failed)) == 1
+        assert stage.answers == [Answer(QueueBindOk())]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_proof_counts_though_the_trial_has_failed(autojump_clock: object) -> None:
+    """Another client may have had its answer on a shared connection meanwhile."""
+    async with trio.open_nursery() as nursery:
+        stage = Stage(nursery)
+        slow, verdicts = QueueDeclare(queue="slow"), []
+
+        async def author() -> None:
+            with pytest.raises(TransportBroken):
+                await stage.scout.prove(slow)
+
+        async def wait() -> None:
+            verdicts.append(await stage.scout.await_verdict(slow.encode()))
+
+        nursery.start_soon(author)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(wait)
+        await wait_all_tasks_blocked()
+        stage.scout.note_proof(slow.encode())
+        await trio.sleep(10)
+        assert verdicts == [Verdict.PROVEN]
         nursery.cancel_scope.cancel()
