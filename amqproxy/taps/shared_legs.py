@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, Protocol
+from weakref import WeakSet
 
 from amqproxy.peer import Peer
 from amqproxy.taps.note import Note
@@ -59,7 +60,7 @@ class SharedLeg:
         self.number = legs.next_number()
         self.upstream_name = upstream_name
         self._legs = legs
-        self._seen_by: set[SharedLegTap] = set()
+        self._seen_by: WeakSet[SharedLegTap] = WeakSet()  # a recording that has stopped is not kept
 
     @property
     def is_shown(self) -> bool:
@@ -82,17 +83,17 @@ class SharedLeg:
 
     def end(self, reason: str) -> None:
         """Show the end to those who have seen the connection."""
-        for tap in self._seen_by:
+        for tap in list(self._seen_by):
             self._guarded(tap, lambda tap: tap.saw_end(self, reason))
         self._seen_by.clear()
 
     def _introduce(self, header: bytes = b"") -> None:
         """Show the connection to those who have not seen it."""
-        new = self._legs.taps.keys() - self._seen_by
+        new = [tap for tap in self._legs.taps if tap not in self._seen_by]
         for tap in new:
             self._guarded(tap, lambda tap: tap.saw_shared(self, header))
         if new:
-            self._seen_by = set(self._legs.taps)
+            self._seen_by.update(new)
 
     def _guarded(self, tap: SharedLegTap, show: Callable[[SharedLegTap], None]) -> None:
         failed = self._legs.taps.get(tap)

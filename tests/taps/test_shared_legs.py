@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -83,3 +85,17 @@ def test_a_recorder_that_fails_harms_no_other() -> None:
     leg.end("closed")
     assert failures == ["broken"]
     assert tap.seen[1:] == [(CLIENT, 1), (CLIENT, 1), ("end", "closed")]
+
+
+def test_a_tap_that_was_removed_is_not_kept() -> None:
+    """A connection may live for days, and each recording has a tap of its own."""
+    legs, tap = SharedLegs(), Shown()
+    legs.add(tap, lambda error: None)
+    leg = SharedLeg(legs, "")
+    leg.begin(HEADER, [])
+    legs.remove(tap)
+    left = weakref.ref(tap)
+    del tap
+    gc.collect()
+    assert left() is None
+    leg.end("closed")

@@ -77,5 +77,9 @@ class ClientPools(Protocol):
     def keep(self) -> None:
         """Close what is not needed any more."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no connection is open, or being opened."""
+
     def report(self) -> list[dict[str, Any]]:
         """Return the state of each pool."""

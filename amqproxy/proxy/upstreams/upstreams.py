@@ -118,7 +118,7 @@ class Upstreams:
             current: set[ClientPools] = {group.pools for group in self.groups if group.pools is not None}
             for removed in kept - current:
                 removed.retire()
-            kept = current | {each for each in kept if each.report()}
+            kept = current | {each for each in kept if not each.is_empty}
             for each in kept:
                 each.keep()
             await trio.sleep(KEEP_INTERVAL)

@@ -66,6 +66,8 @@ class Pool:
         self.config = config
         self.upstreams: list[SharedUpstream] = []
         self.waiting = self.pinned = 0
+        self.is_retired = False
+        """Whether a reload has removed the pool, which gives places only to clients that wait for one already."""
         self.verified_at = trio.current_time()
         self._open = open
         self._has_room = has_room
@@ -110,7 +112,11 @@ class Pool:
 
     async def _grow(self) -> None:
         try:
-            self.add(await self._open(self.key))
+            opened = await self._open(self.key)
+            if self.is_retired and not self.waiting:
+                self._start(opened.close)
+            else:
+                self.add(opened)
         finally:
             self._freed.set()
 
@@ -206,19 +212,21 @@ class Pool:
     def retire(self) -> None:
         """Take no more clients on these connections, which end when the last one has left."""
         now = trio.current_time()
+        self.is_retired = True
         for upstream in self.upstreams:
             upstream.retires_at = min(upstream.retires_at, now)
 
     def keep(self, now: float) -> None:
         """Close the connections that nobody uses: those that are old, idle or of a member that takes no clients."""
-        is_leaving = self.key.member.is_draining
+        is_leaving = self.is_retired or self.key.member.is_draining
         for upstream in self.upstreams:
             is_due = is_leaving or now >= upstream.retires_at or now - upstream.idle_since > self.config.idle
             if not upstream.clients and not upstream.shared.channels and is_due:
                 upstream.retires_at = now  # at once: nobody may come while it is being closed
                 self._start(lambda each=upstream: each.close("the pool does not need the connection"))  # type: ignore[misc]
         scout = self.scout.upstream
-        if scout is not None and not self.scout.is_busy and now - self.scout.used_at > self.config.idle:
+        is_idle = now - self.scout.used_at > self.config.idle
+        if scout is not None and not self.scout.is_busy and (is_idle or (self.is_retired and not self.upstreams)):
             self.scout.upstream = None
             self._start(lambda: scout.close("the pool does not need the connection"))
 
@@ -229,5 +237,6 @@ class Pool:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the pool has no connection and nobody waits for one."""
-        return not self.upstreams and not self.waiting and self.scout.upstream is None
+        """Whether the pool has no connection, opens none, and nobody waits for one."""
+        is_open = self.upstreams or self.scout.upstream is not None
+        return not (is_open or self.waiting or self._attempts or self.scout.is_busy)

@@ -89,6 +89,7 @@ class Pools:
         self._spares: dict[bytes, list[_Spare]] = {}
         self._opening = 0
         self._verifying: set[Pool] = set()
+        self._is_retired = False
 
     def apply(self, config: PoolConfig, source: CredentialSource | None) -> None:
         """Apply a configuration, and the proxy's own credentials."""
@@ -130,10 +131,9 @@ class Pools:
 
     def _digest(self, credential: Credential) -> bytes:
         """Return the digest by which credentials are compared; successive tokens of the proxy's own are the same."""
-        if credential.is_token:
-            return b"token"
-        secret = f"{credential.user}\0{credential.password.reveal()}".encode("utf-8", "surrogateescape")
-        return hmac.digest(self._secret, secret, "sha256")
+        kind, secret = ("token", "") if credential.is_token else ("password", credential.password.reveal())
+        found = f"{kind}\0{credential.user}\0{secret}".encode("utf-8", "surrogateescape")
+        return hmac.digest(self._secret, found, "sha256")
 
     def _is_trusted(self, digest: bytes) -> bool:
         return trio.current_time() < self._trusted_until.get(digest, -math.inf)
@@ -374,6 +374,7 @@ class Pools:
     def retire(self) -> None:
         """Take no more clients on any connection, since a reload has removed the pools."""
         self.source = None
+        self._is_retired = True
         for pool in self.pools.values():
             pool.retire()
 
@@ -382,6 +383,7 @@ class Pools:
         now = trio.current_time()
         for key, pool in list(self.pools.items()):
             pool.config = self.config
+            pool.is_retired = self._is_retired  # also if it has been opened since for a client that had come before
             pool.keep(now)
             if pool.is_empty and not self._is_fresh(pool):
                 del self.pools[key]
@@ -392,6 +394,11 @@ class Pools:
                 self.start(spare.logged_in.close)
             if not spares:
                 del self._spares[digest]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no connection is open, or being opened."""
+        return not (self.pools or self._spares or self._opening or self._attempts)
 
     def sizes(self) -> PoolSizes:
         """Return the sizes of all pools together."""

@@ -178,3 +178,21 @@ async def test_a_client_takes_a_place_that_is_left_while_another_connection_is_o
         await wait_all_tasks_blocked()
         assert (len(stage.placed), trio.current_time()) == (2, began)
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("is_retired", [False, True])
+async def test_a_connection_that_comes_late_has_an_owner(autojump_clock: object, is_retired: bool) -> None:
+    """Its client has given up, and the pool would be removed; or a reload has removed it."""
+    async with trio.open_nursery() as nursery:
+        stage = Stage(nursery, wait=1.0)
+        stage.may_open = trio.Event()
+        with pytest.raises(NotAllowed, match="pool exhausted"):
+            await stage.come()
+        assert not stage.pool.is_empty
+        if is_retired:
+            stage.pool.retire()
+        stage.may_open.set()
+        await wait_all_tasks_blocked()
+        assert stage.brokers[0].is_closed == is_retired
+        assert stage.pool.is_empty == is_retired
+        nursery.cancel_scope.cancel()

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.amqp091.errors import AccessRefused, ConnectionForced
 from amqproxy.amqp091.methods import ConnectionOpen, ConnectionStartOk, Method
@@ -124,3 +125,49 @@ async def test_a_broker_that_never_answers_locks_no_pool(
     unanswered.clear()
     assert (await come()).connections == 1
     nursery.cancel_scope.cancel()
+
+
+async def test_pools_that_are_removed_are_kept_while_a_login_is_under_way(
+    autojump_clock: object, nursery: trio.Nursery
+) -> None:
+    """What it opens is closed, though its client has left."""
+    brokers: list[ScriptedBroker] = []
+    may_open = trio.Event()
+
+    async def dial() -> Any:
+        await may_open.wait()
+        brokers.append(ScriptedBroker(["guest"]))
+        return brokers[-1]
+
+    upstreams = Upstreams.of(dial, Metrics())
+    upstreams.start = nursery.start_soon
+    (group,) = upstreams.groups
+    group.pools = pools = Pools("main", PoolConfig())
+    upstreams._lend(group, pools)
+    nursery.start_soon(upstreams.keep_pools)
+    await wait_all_tasks_blocked()
+    with trio.move_on_after(1):
+        await pools.check(attempt())
+    group.pools = None
+    await trio.sleep(2)
+    may_open.set()
+    await wait_all_tasks_blocked()
+    assert [each.is_closed for each in brokers] == [False]
+    await trio.sleep(60)
+    assert [each.is_closed for each in brokers] == [True]
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_token_that_is_refused_ends_the_pools_of_its_own_user_alone(
+    autojump_clock: object, nursery: trio.Nursery
+) -> None:
+    pools, _ = refusing(AccessRefused.code, nursery)
+    found = {}
+    for user in ("first", "second"):
+        digest = pools._digest(Credential(user, Secret(f"token of {user}"), is_token=True))
+        key = PoolKey(cast("Member", object()), "/", user, digest)
+        found[user] = FakePool(key)
+        pools.pools[key] = cast("Pool", found[user])
+    pools.revoke(pools._digest(Credential("first", Secret("next"), is_token=True)))
+    assert found["first"].lost
+    assert not found["second"].lost
