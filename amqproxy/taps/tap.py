@@ -30,8 +30,8 @@ class TappedSession(Protocol):
 
     `number` counts the sessions of this run; `name` is both ends' addresses, the client's first. `is_tls` is whether
     the client's connection is encrypted. `upstream_name` is both ends' addresses of the connection to the broker, ours
-    first; "" while there is none, and if it has no addresses. `stalled_ns` is for how long the broker has taken none of
-    the bytes that wait to be sent to it, as of the last check; 0 while it takes some.
+    first; "" while there is none, if it has no addresses, and while other sessions share it. `stalled_ns` is for how
+    long the broker has taken none of the bytes that wait to be sent to it, as of the last check; 0 while it takes some.
     """
 
     number: int

@@ -13,7 +13,10 @@ from amqproxy.amqp091.methods import ChannelClose, ChannelCloseOk, ChannelOpen, 
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import SkippedBytes
+from amqproxy.control import ControlClient
+from tests.real import raw
 from tests.real.neighbourhood import Neighbourhood, many_channel_errors
+from tests.real.publishers import CONFIRM_SELECT, declare, drained
 from tests.real.rabbitmq import RabbitMQ
 from tests.transcripts.words import octets
 
@@ -152,3 +155,34 @@ def test_no_channel_is_given_again_before_both_close_oks(rabbitmq: RabbitMQ, tmp
 @pytest.mark.soak
 def test_ten_thousand_channel_errors_are_recorded(rabbitmq: RabbitMQ, tmp_path: Path) -> None:
     recorded_errors(tmp_path, rabbitmq.port, clients=64, errors=160)
+
+
+def test_a_recording_that_joins_tells_clients_and_their_connection_apart(rabbitmq: RabbitMQ, tmp_path: Path) -> None:
+    """Each client has a leg of its own towards the broker, and what they share has the real addresses."""
+    neighbourhood = Neighbourhood(tmp_path, rabbitmq.port)
+    directory = tmp_path / "recording"
+    bodies = [{b"%d %d" % (client, number) for number in range(20)} for client in range(2)]
+    try:
+        declare(rabbitmq.port, "joined")
+        with neighbourhood.opened(1) as first, neighbourhood.opened(1) as second:
+            for peer in (first, second):
+                peer.send(CONFIRM_SELECT)
+                peer.expect(85, 11)
+            with ControlClient(neighbourhood.fleet.socket) as control:
+                control.ask("record-start", settings={"directory": str(directory)})
+                for pair in zip(*map(sorted, bodies), strict=True):
+                    for peer, body in zip((first, second), pair, strict=True):
+                        peer.send(raw.message(1, "joined", body))
+                        peer.expect(60, 80)
+                status = control.ask("record-stop")["recording"]
+        assert status["dropped"] == status["lost"] == 0
+    finally:
+        neighbourhood.fleet.kill()
+        drained(rabbitmq.port, "joined")
+    found: dict[int, set[bytes]] = {}
+    for decoded in read_decoded(directory, leg="upstream"):
+        assert not isinstance(decoded, SkippedBytes), decoded
+        if isinstance(decoded, Amqp091DecodedFrames):
+            sent = found.setdefault(decoded.stream, set())
+            sent |= {frame.payload for frame in decoded.frames if frame.kind == BODY}
+    assert sorted(found.values(), key=len) == [*bodies, bodies[0] | bodies[1]]

@@ -325,7 +325,8 @@ class PooledTransport(ClientPlace):
         return bool(self._lost) if self._own is None else self._own.transport.has_hung_up()
 
     def ends(self) -> tuple[Address, Address] | None:
-        return self.upstream.transport.ends() if self._own is None else self._own.transport.ends()
+        """Return the addresses of the client's own connection; the shared one's are those of its `SharedLeg` alone."""
+        return None if self._own is None else self._own.transport.ends()
 
     async def aclose(self) -> None:
         self._end()
