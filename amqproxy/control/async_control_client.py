@@ -23,6 +23,9 @@ from amqproxy.control.request_error import RequestError
 MAX_RESPONSE = 64 * 1024 * 1024
 """Size limit of one response or event, in bytes."""
 
+READ_BUFFER = 256 * 1024
+"""Bytes received above which the proxy has to wait, apart from a line that is longer."""
+
 
 class AsyncControlClient:
     """Asyncio counterpart of `ControlClient`, created by `connect`.
@@ -44,7 +47,7 @@ class AsyncControlClient:
     async def connect(cls, path: Path | str) -> Self:
         """Connect to a proxy's control socket. `RequestError` with the name "unreachable" when none listens there."""
         try:
-            reader, writer = await asyncio.open_unix_connection(str(path), limit=MAX_RESPONSE)
+            reader, writer = await asyncio.open_unix_connection(str(path), limit=READ_BUFFER)
         except OSError as error:
             raise unreachable(path, error) from None
         return cls(reader, writer, path)
@@ -83,6 +86,7 @@ class AsyncControlClient:
             yield response["objects"]
             if not response["more"]:
                 return
+            await asyncio.sleep(0)  # the next piece may be here
             try:
                 async with asyncio.timeout(TIMEOUT):
                     response = checked(await self._read(), self._path)
@@ -104,7 +108,21 @@ class AsyncControlClient:
 
     async def _read(self) -> ResponseMapping | None:
         try:
-            line = await self._reader.readline()
-        except (OSError, ValueError) as error:  # ValueError: the line is too long
+            line = await self._line()
+        except (OSError, ValueError) as error:
             raise gone(self._path, error) from None
         return decoded(line)
+
+    async def _line(self) -> bytes:
+        """Return the next line, which may be longer than the buffer; without its end, or none, at the end."""
+        parts = bytearray()
+        while True:
+            try:
+                last = await self._reader.readuntil(b"\n")
+                return bytes(parts + last) if parts else last
+            except asyncio.IncompleteReadError as end:
+                return bytes(parts + end.partial)
+            except asyncio.LimitOverrunError as overrun:
+                parts += await self._reader.readexactly(overrun.consumed)
+            if len(parts) > MAX_RESPONSE:
+                raise ValueError(f"a response is longer than {MAX_RESPONSE} bytes")

@@ -13,6 +13,9 @@ from amqproxy.control import AsyncControlClient, RequestError
 MAX_REQUESTS = 8
 """Maximum number of concurrent requests to one proxy."""
 
+MAX_LISTS = 12
+"""Maximum number of lists in pieces that are read at the same time, besides other requests."""
+
 PATIENCE = 10.0
 """Seconds within which a proxy has to respond."""
 
@@ -24,6 +27,7 @@ class ProxyRequests:
         self._path = path
         self._patience = patience
         self._turn = asyncio.Semaphore(MAX_REQUESTS)
+        self._lists = asyncio.Semaphore(MAX_LISTS)
 
     async def ask(self, request: str, **keys: Any) -> dict[str, Any]:
         """Return the response to a request; keys whose value is `None` are omitted."""
@@ -40,22 +44,28 @@ class ProxyRequests:
     async def pieces(self, request: str, **keys: Any) -> AsyncGenerator[list[Any]]:
         """Yield the pieces of a list; each has to come within the client's timeout.
 
-        The list occupies one of the `MAX_REQUESTS` turns until its end or `aclose`: its reader makes no other request.
+        The list occupies one of the `MAX_LISTS` turns until its end or `aclose`: its reader reads no other list.
         """
         try:
             async with asyncio.timeout(self._patience):
-                await self._turn.acquire()
+                await self._lists.acquire()
         except TimeoutError:
             raise self._silent() from None
         try:
-            async with (
-                await AsyncControlClient.connect(self._path) as client,
-                aclosing(client.pieces(request, **keys)) as pieces,
-            ):
+            async with aclosing(self.pieces_at_once(request, **keys)) as pieces:
                 async for piece in pieces:
                     yield piece
         finally:
-            self._turn.release()
+            self._lists.release()
+
+    async def pieces_at_once(self, request: str, **keys: Any) -> AsyncGenerator[list[Any]]:
+        """Yield the pieces of a list without a turn, for a task that other readers must not keep waiting."""
+        async with (
+            await AsyncControlClient.connect(self._path) as client,
+            aclosing(client.pieces(request, **keys)) as pieces,
+        ):
+            async for piece in pieces:
+                yield piece
 
     def _silent(self) -> RequestError:
         return RequestError("unreachable", f"{self._path}: amqproxy does not answer")

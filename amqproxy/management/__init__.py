@@ -15,6 +15,7 @@ answer goes out with the paths, keys, codes and texts of the RabbitMQ version th
         access      access by user tags
         failure     errors as RabbitMQ answers them
         listing     sorting, pages, columns and selection by name, for all lists alike
+        streamed_list  turns and memory of lists that are made while they are sent
     call            one request, with what handlers need
     broker_source   the broker behind the control socket
     resources/      a file for each resource: handlers, and the shapes of their rows

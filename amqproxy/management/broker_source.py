@@ -52,7 +52,7 @@ class BrokerSource(ProxyRequests):
 
     async def samples(self, since: int) -> AsyncGenerator[Any]:
         """Yield the number of a new sample, then kind, virtual host, name and counts of each object that changed."""
-        async with aclosing(self.pieces("broker-samples", since=since)) as pieces:
+        async with aclosing(self.pieces_at_once("broker-samples", since=since)) as pieces:
             async for piece in pieces:
                 for row in piece:
                     yield row

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Any, NamedTuple
 
 import msgspec
 
+from amqproxy.management import streamed_list
 from amqproxy.management.failure import Failure, bad_request
+from amqproxy.management.streamed_list import CHUNK, Pace, held, sliced, streamed
 from amqproxy.rules.matching.name_pattern import MOST_CHARACTERS, bounded_name_pattern
 
 Entry = dict[str, Any]
@@ -24,17 +25,8 @@ MOST_OF_A_PAGE = 500
 
 USUAL_PAGE = 100
 
-CHUNK = 64 * 1024
-"""Approximate bytes of a list that are sent at a time."""
-
-LISTS_AT_ONCE = 2
-"""Lists that are put together at the same time; others wait, since each may have tens of MiB."""
-
-MOST_HELD = 256 * 1024 * 1024
-"""Most bytes of rows in memory for all lists; one by itself may have more."""
-
-ROWS_A_TURN = 200
-"""Rows that are made before other requests have their turn."""
+MOST_COLUMNS = 200
+"""Most columns that a query may choose."""
 
 
 class Rows(NamedTuple):
@@ -72,7 +64,9 @@ class ListQuery(NamedTuple):
 
 def list_query(query: Mapping[str, str], *, has_pages: bool) -> ListQuery:
     """Return the list query of a request; `Failure` with RabbitMQ's text if its paging is not valid."""
-    columns = tuple(tuple(each.split(".")) for each in query.get("columns", "").split(",") if each)
+    columns = tuple(tuple(each.split(".")) for each in dict.fromkeys(query.get("columns", "").split(",")) if each)
+    if len(columns) > MOST_COLUMNS:
+        raise bad_request(f"columns: {len(columns)}, and {MOST_COLUMNS} are the most")
     chosen = ListQuery(query.get("sort") or None, query.get("sort_reverse") == "true", columns)
     if not has_pages or "page" not in query:
         return chosen
@@ -116,108 +110,75 @@ def name_matcher(query: ListQuery, *, refuses_patterns: bool) -> Callable[[str],
         return lambda name: False
 
 
-_lists = asyncio.Semaphore(LISTS_AT_ONCE)
-
-
-class _Held:
-    """Bytes of the encoded rows of all lists that are put together or being sent."""
-
-    def __init__(self) -> None:
-        self.total = 0
-
-
-_held = _Held()
-
-
 async def listed(rows: Rows, query: ListQuery, is_chosen: Callable[[str], bool]) -> AsyncGenerator[bytes]:
     """Yield the response to a list's request in chunks; raise `Failure` before the first for a page out of range.
 
     The turn ends once the rows are encoded: clients that read slowly keep the memory of theirs, and block no other.
     """
     if rows.is_sorted and query.page is None:
-        async with aclosing(_streamed(rows.rows, query.columns)) as chunks:
-            async for chunk in chunks:
-                yield chunk
-        return
-    if rows.numbers is not None:
-        yield _page_of([_encoded(row, query.columns) async for row in rows.rows], *rows.numbers, query)
-        return
+        chunks = streamed(_array(rows.rows, query.columns))
+    elif rows.numbers is not None:
+        chunks = _chosen_page(rows, rows.numbers, query)
+    else:
+        chunks = _sorted(rows, query, is_chosen)
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            yield chunk
+
+
+async def _array(rows: AsyncIterator[Entry], columns: Sequence[tuple[str, ...]]) -> AsyncGenerator[bytes]:
+    """Yield the parts of a list in the order in which its rows come, from the first ones on."""
+    before = b"["
+    async for row in rows:
+        yield before + _encoded(row, columns)
+        before = b","
+    yield b"[]" if before == b"[" else b"]"
+
+
+async def _chosen_page(rows: Rows, numbers: tuple[int, int], query: ListQuery) -> AsyncGenerator[bytes]:
+    """Yield a page whose rows the broker has sorted and selected."""
+    found: list[bytes] = []
+    size = 0
+    pace = Pace()
+    try:
+        async with streamed_list.pages:
+            async for row in rows.rows:
+                found.append(_encoded(row, query.columns))
+                size += len(found[-1])
+                held.add(len(found[-1]), own=size)
+                await pace.row()
+        async for chunk in sliced(_page_of(found, *numbers, query)):
+            yield chunk
+    finally:
+        held.total -= size
+
+
+async def _sorted(rows: Rows, query: ListQuery, is_chosen: Callable[[str], bool]) -> AsyncGenerator[bytes]:
+    """Yield a list, or a page of it, that is sorted and selected here."""
     found: list[tuple[Any, bytes]] = []
     total = size = 0
+    pace = Pace()
     try:
-        async with _lists:
+        async with streamed_list.lists:
             async for row in rows.rows:
                 total += 1
-                if not total % ROWS_A_TURN:
-                    await asyncio.sleep(0)
+                await pace.row()
                 if not is_chosen(str(row.get("name", ""))):
                     continue
                 encoded = _encoded(row, query.columns)
                 found.append((_sort_key(row, rows.order, query.sort), encoded))
                 size += len(encoded)
-                _held.total += len(encoded)
-                if _held.total > MOST_HELD and size < _held.total:
-                    raise Failure(503, "service_unavailable", "other lists take too much memory: ask again")
+                held.add(len(encoded), own=size)
         found.sort(key=lambda each: each[0], reverse=query.is_reverse)
-        if query.page is None:
-            for chunk in _array(each for _, each in found):
+        if query.page is not None:
+            async for chunk in sliced(_page(found, total, query)):
                 yield chunk
-        else:
-            yield _page(found, total, query)
-    finally:
-        _held.total -= size
-
-
-async def _streamed(rows: AsyncIterator[Entry], columns: Sequence[tuple[str, ...]]) -> AsyncGenerator[bytes]:
-    """Yield a list in the order in which its rows come, from the first ones on."""
-    ready: deque[bytes] = deque()
-    arrived = asyncio.Event()
-    task = asyncio.create_task(_gather(rows, columns, ready, arrived))
-    try:
-        while not task.done() or ready:
-            if not ready:
-                arrived.clear()
-                await arrived.wait()
-                continue
-            chunk = ready.popleft()
-            _held.total -= len(chunk)
+            return
+        for chunk in _joined(each for _, each in found):
             yield chunk
-        task.result()
+            await asyncio.sleep(0)
     finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError, Exception):
-            await task
-        _held.total -= sum(map(len, ready))
-
-
-async def _gather(
-    rows: AsyncIterator[Entry], columns: Sequence[tuple[str, ...]], ready: deque[bytes], arrived: asyncio.Event
-) -> None:
-    """Put the encoded rows into `ready` as they come, whether they are read or not."""
-
-    def put(chunk: bytes) -> None:
-        ready.append(chunk)
-        _held.total += len(chunk)
-        arrived.set()
-        if _held.total > MOST_HELD and sum(map(len, ready)) < _held.total:
-            raise Failure(503, "service_unavailable", "other lists take too much memory: ask again")
-
-    chunk = bytearray(b"[")
-    try:
-        async with _lists:
-            number = 0
-            async for row in rows:
-                if number:
-                    chunk += b","
-                number += 1
-                chunk += _encoded(row, columns)
-                if len(chunk) >= CHUNK:
-                    put(bytes(chunk))
-                    chunk.clear()
-                    await asyncio.sleep(0)
-            put(bytes(chunk) + b"]")
-    finally:
-        arrived.set()
+        held.total -= size
 
 
 def _encoded(row: Entry, columns: Sequence[tuple[str, ...]]) -> bytes:
@@ -249,7 +210,7 @@ def _page_of(rows: Sequence[bytes], total: int, filtered: int, query: ListQuery)
     return msgspec.json.encode(answer)
 
 
-def _array(rows: Iterator[bytes]) -> Iterator[bytes]:
+def _joined(rows: Iterator[bytes]) -> Iterator[bytes]:
     chunk = bytearray(b"[")
     for number, row in enumerate(rows):
         if number:

@@ -4,12 +4,14 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Coroutine
+from contextlib import aclosing, closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from amqproxy.control import AsyncControlClient, RequestError
+from amqproxy.control import AsyncControlClient, RequestError, async_control_client
+from amqproxy.control.async_control_client import READ_BUFFER
 from tests.control.answering import answering
 
 
@@ -86,3 +88,55 @@ def test_a_client_needs_no_proxy() -> None:
     subprocess.run([sys.executable, "-c", check], check=True)
     check = "import sys; from amqproxy.control import AsyncControlClient; assert 'trio' not in sys.modules"
     subprocess.run([sys.executable, "-c", check], check=True)
+
+
+def test_a_response_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(async_control_client, "MAX_RESPONSE", 10_000)
+    path = tmp_path / "control"
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(b'{"ok":true,"text":"' + b"x" * 2 * READ_BUFFER + b'"}\n')
+        with suppress(OSError):  # the client reads no further
+            await writer.drain()
+        writer.close()
+
+    async def ask() -> None:
+        async with (
+            await asyncio.start_unix_server(serve, str(path)),
+            await AsyncControlClient.connect(path) as client,
+        ):
+            with pytest.raises(RequestError, match="longer than 10000 bytes"):
+                await client.ask("watch")
+
+    run(ask())
+
+
+def test_a_list_that_nobody_reads_stays_at_the_proxy(tmp_path: Path) -> None:
+    """Its pieces are not all received: the proxy waits."""
+    path = tmp_path / "control"
+    piece = b'{"ok":true,"objects":["' + b"x" * READ_BUFFER + b'"],"more":true}\n'
+
+    async def ask() -> None:
+        sent = 0
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal sent
+            await reader.readline()
+            with closing(writer), suppress(OSError):  # the client reads no further
+                for _ in range(200):
+                    writer.write(piece)
+                    await writer.drain()
+                    sent += 1
+
+        async with (
+            await asyncio.start_unix_server(serve, str(path)),
+            await AsyncControlClient.connect(path) as client,
+            aclosing(client.pieces("broker-objects")) as pieces,
+        ):
+            await anext(pieces)
+            for _ in range(1000):
+                await asyncio.sleep(0)
+            assert 0 < sent < 100
+
+    run(ask())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from amqproxy.control.proxy_requests import MAX_REQUESTS
+from amqproxy.control.proxy_requests import MAX_LISTS
 from amqproxy.control.request_error import RequestError
 from amqproxy.management.broker_source import BrokerFacts, BrokerSource
 from amqproxy.management.failure import Failure, refusal
@@ -42,10 +43,10 @@ def test_more_requests_than_turns_for_one_channel_are_all_answered(tmp_path: Pat
         async with fake.serving(), asyncio.timeout(DEADLINE):
             source = BrokerSource(fake.path)
             one = call(source, channel=f"{CONNECTION} (1)")
-            return await asyncio.gather(*(channel(one) for _ in range(2 * MAX_REQUESTS)))
+            return await asyncio.gather(*(channel(one) for _ in range(2 * MAX_LISTS)))
 
     found = asyncio.run(asked())
-    assert [each["consumer_details"] for each in found] == [[]] * (2 * MAX_REQUESTS)
+    assert [each["consumer_details"] for each in found] == [[]] * (2 * MAX_LISTS)
 
 
 @pytest.mark.parametrize("name", ["arguments", "properties", "definition"])
@@ -99,7 +100,7 @@ def test_a_list_waits_for_its_turn_no_longer_than_a_request(tmp_path: Path) -> N
     async def asked() -> None:
         async with fake.serving(), asyncio.timeout(DEADLINE):
             source = BrokerSource(fake.path, patience=0.01)
-            held = [source.objects("queues") for _ in range(MAX_REQUESTS)]
+            held = [source.objects("queues") for _ in range(MAX_LISTS)]
             for each in held:
                 await anext(each)
             with pytest.raises(RequestError, match="does not answer"):
@@ -110,5 +111,26 @@ def test_a_list_waits_for_its_turn_no_longer_than_a_request(tmp_path: Path) -> N
             for each in held:
                 await each.aclose()
             await asyncio.sleep(0)  # the loop closes their sockets
+
+    asyncio.run(asked())
+
+
+def test_lists_that_are_being_read_leave_turns_for_facts_logins_and_samples(tmp_path: Path) -> None:
+    answers = {
+        "queues": {"objects": [{}], "more": True},
+        "broker": {"version": "4.3.0", "node": "rabbit@node"},
+        "broker-login": {"user": None},
+        "broker-samples": objects(7),
+    }
+    fake = FakeBroker(tmp_path / "control.sock", answers)
+
+    async def asked() -> None:
+        async with fake.serving(), asyncio.timeout(DEADLINE), AsyncExitStack() as lists:
+            source = BrokerSource(fake.path)
+            for _ in range(MAX_LISTS):
+                await anext(await lists.enter_async_context(aclosing(source.objects("queues"))))
+            assert (await source.facts()).is_4
+            await source.ask("broker-login")
+            assert [each async for each in source.samples(0)] == [7]
 
     asyncio.run(asked())

@@ -10,8 +10,9 @@ import msgspec
 from amqproxy.control import RequestError
 from amqproxy.management.call import Call, Done, Entry
 from amqproxy.management.failure import bad_request
-from amqproxy.management.listing import CHUNK, Chunks
+from amqproxy.management.listing import Chunks
 from amqproxy.management.resources.overview import cluster_name
+from amqproxy.management.streamed_list import streamed
 
 SECTIONS = (
     *("users", "vhosts", "permissions", "topic_permissions", "parameters", "global_parameters", "policies"),
@@ -23,6 +24,9 @@ PART = 50
 """Entries that are imported at a time."""
 
 MISSING_VHOST = re.compile(r"virtual host '(.*)' does not exist")
+
+Sections = Mapping[str, AsyncIterator[Entry]]
+"""Entries by section."""
 
 ARGUMENTS = ("durable", "auto_delete", "arguments")
 
@@ -42,13 +46,8 @@ async def definitions(call: Call) -> Chunks:
             "original_cluster_name": cluster,
             "rabbitmq_definition_format": "cluster",
         }
-    return Chunks(_sections(call, found))
-
-
-async def _sections(call: Call, first: Entry) -> AsyncGenerator[bytes]:
-    """Yield definitions as they are read, one chunk in memory at a time."""
     objects = call.broker.objects
-    sections: Mapping[str, AsyncIterator[Entry]] = {
+    sections: Sections = {
         "users": objects("users"),
         "vhosts": _vhosts(call),
         "permissions": objects("permissions"),
@@ -60,18 +59,19 @@ async def _sections(call: Call, first: Entry) -> AsyncGenerator[bytes]:
         "exchanges": _exchanges(call, ("name", "vhost")),
         "bindings": _bindings(call, ("source", "vhost")),
     }
-    chunk = bytearray(msgspec.json.encode(first)[:-1])
+    return Chunks(streamed(_parts(found, sections)))
+
+
+async def _parts(first: Entry, sections: Sections) -> AsyncGenerator[bytes]:
+    """Yield definitions as they are read."""
+    before = msgspec.json.encode(first)[:-1] + b","
     for name, entries in sections.items():
-        chunk += b',"%s":[' % name.encode()
-        is_first = True
+        before += b'"%s":[' % name.encode()
         async for entry in entries:
-            chunk += (b"" if is_first else b",") + msgspec.json.encode(entry)
-            is_first = False
-            if len(chunk) >= CHUNK:
-                yield bytes(chunk)
-                chunk.clear()
-        chunk += b"]"
-    yield bytes(chunk) + b"}"
+            yield before + msgspec.json.encode(entry)
+            before = b","
+        before = (b"" if before == b"," else before) + b"],"
+    yield before[:-1] + b"}"
 
 
 async def _vhosts(call: Call) -> AsyncIterator[Entry]:
@@ -79,23 +79,10 @@ async def _vhosts(call: Call) -> AsyncIterator[Entry]:
         yield _vhost(call, each)
 
 
-async def of_vhost(call: Call) -> Entry:
+async def of_vhost(call: Call) -> Chunks:
     """Return the definitions of one virtual host, which is not named in them."""
     vhost = call.values["vhost"]
-    own = [
-        {name: value for name, value in each.items() if call.facts.is_4 is False or name != "vhost"}
-        async for each in call.broker.objects("parameters", vhost)
-        if each["component"] != "vhost-limits" or not call.facts.is_4
-    ]
-    policies = [each async for each in call.broker.objects("policies", vhost)]
-    found: Entry = {
-        "rabbit_version": call.facts["version"],
-        "parameters": own,
-        "policies": [_without_vhost(each) for each in policies] if call.facts.is_4 else policies,
-        "queues": [each async for each in _queues(call, ("name",))],
-        "exchanges": [each async for each in _exchanges(call, ("name",))],
-        "bindings": [each async for each in _bindings(call, ("source",))],
-    }
+    found: Entry = {"rabbit_version": call.facts["version"]}
     if call.facts.is_4:
         [entry] = [each async for each in call.broker.objects("vhosts", vhost)]
         shown = _vhost(call, entry)
@@ -110,7 +97,27 @@ async def of_vhost(call: Call) -> Entry:
             "original_vhost_name": vhost,
             "rabbitmq_definition_format": "single_virtual_host",
         }
-    return found
+    sections: Sections = {
+        "parameters": _parameters(call),
+        "policies": _policies(call),
+        "queues": _queues(call, ("name",)),
+        "exchanges": _exchanges(call, ("name",)),
+        "bindings": _bindings(call, ("source",)),
+    }
+    return Chunks(streamed(_parts(found, sections)))
+
+
+async def _parameters(call: Call) -> AsyncIterator[Entry]:
+    async for each in call.broker.objects("parameters", call.values["vhost"]):
+        if not call.facts.is_4:
+            yield each
+        elif each["component"] != "vhost-limits":
+            yield _without_vhost(each)
+
+
+async def _policies(call: Call) -> AsyncIterator[Entry]:
+    async for each in call.broker.objects("policies", call.values["vhost"]):
+        yield _without_vhost(each) if call.facts.is_4 else each
 
 
 def _without_vhost(entry: Entry) -> Entry:
