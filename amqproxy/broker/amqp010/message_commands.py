@@ -271,9 +271,10 @@ def _settle(
 
 def _accepting(session: CommandSession, ids: list[range], now: float) -> Job:
     """Accept transfers in a transaction."""
-    for part in session.deliveries.taking(ids):
+    deliveries = session.deliveries
+    for part in deliveries.taking(ids):
         if session.transaction is not None:
-            session.transaction.accept(part)
+            session.transaction.accept(part, deliveries.counts)
         if session.vhost.work.quantum.spend(len(part)):
             yield
 

@@ -270,18 +270,17 @@ class SessionPublisher:
 
     def _give(self, message: Message, queues: Queues, position: cython.longlong, now: float) -> cython.bint:
         """Publish a message to its queues, or add it to the transaction; return False if it is complete later."""
-        self._count_publish(message, queues)
         transaction = self.session.transaction
         if transaction is not None:
-            transaction.publish(message, queues)
-        elif len(queues) > _AT_ONCE or len(queues) > self._quantum.step:
+            transaction.publish(message, queues, self.counts)
+            return True
+        self._count_publish(message, queues)
+        if len(queues) > _AT_ONCE or len(queues) > self._quantum.step:
             self.completions.begin(position)  # before the job can complete it
             self.session.do(self._enqueueing_many(message, queues, position, now), now)
             return False
-        else:
-            self.enqueue(message, queues, now)
-            return not self._is_waiting(position)
-        return True
+        self.enqueue(message, queues, now)
+        return not self._is_waiting(position)
 
     def _count_publish(self, message: Message, queues: Queues) -> None:
         """Count a publish for its exchange, its queues, this session and the virtual host."""

@@ -16,6 +16,7 @@ from amqproxy.amqp010.results import Xid
 from amqproxy.broker.amqp010.session_deliveries import ACQUIRED, SessionDeliveries
 from amqproxy.broker.amqp010.transaction_log import AT_ONCE, TransactionLog
 from amqproxy.broker.message import Message
+from amqproxy.broker.message_counts import MessageCounts
 from amqproxy.broker.queues.consumer import GIVE_BACK, ConsumedQueue, QueueEntry
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST
 from amqproxy.broker.queues.queue import Queue
@@ -28,12 +29,17 @@ MOST_BYTES = 256 * 1024 * 1024
 
 
 class Publication(NamedTuple):
-    """A published message with at most `AT_ONCE` queues; `position` and `size` locate its row in the log, or are 0."""
+    """A published message with at most `AT_ONCE` queues; `position` and `size` locate its row in the log, or are 0.
+
+    `counts` are those of its session, None after a restart. `is_further` is a part with the next queues of a message.
+    """
 
     message: Message
     queues: tuple[Queue, ...]
     position: int = 0
     size: int = 0
+    counts: MessageCounts | None = None
+    is_further: bool = False
 
 
 class Acceptance(NamedTuple):
@@ -55,6 +61,8 @@ class WorkUnit:
         self._accepted: dict[ConsumedQueue, list[QueueEntry]] = {}
         self._acceptances: list[Acceptance] = []
         """Accepted messages in parts, once they are in the log."""
+        self._acked: dict[MessageCounts, int] = {}
+        """Number of accepted messages by the counts of their sessions."""
         self._loads: dict[Queue, tuple[int, int]] = {}
         """Number of messages that each queue is to get, and the bytes of their bodies."""
         self._count = self._size = self._memory = 0
@@ -79,17 +87,20 @@ class WorkUnit:
         """Approximate bytes of memory that the transaction takes."""
         return self._memory
 
-    def publish(self, message: Message, queues: tuple[Queue, ...]) -> None:
-        """Publish a message to these queues with the commit."""
+    def publish(self, message: Message, queues: tuple[Queue, ...], counts: MessageCounts | None = None) -> None:
+        """Publish a message to these queues with the commit, and count it for its session then."""
         self._grow(len(message.body), len(message.body))
-        for start in range(0, len(queues), AT_ONCE):
-            self._published.append(Publication(message, queues[start : start + AT_ONCE]))
+        for start in range(0, len(queues) or 1, AT_ONCE):
+            part = queues[start : start + AT_ONCE]
+            self._published.append(Publication(message, part, counts=counts, is_further=start > 0))
         for queue in queues:
             count, size = self._loads.get(queue, (0, 0))
             self._loads[queue] = count + 1, size + len(message.body)
 
-    def accept(self, entries: list[QueueEntry]) -> None:
-        """Settle these messages with the commit."""
+    def accept(self, entries: list[QueueEntry], counts: MessageCounts | None = None) -> None:
+        """Settle these messages with the commit, and count them for their session then."""
+        if counts is not None:
+            self._acked[counts] = self._acked.get(counts, 0) + len(entries)
         for entry in entries:
             self._grow(0, len(entry.message.body))
             self._accepted.setdefault(entry.queue, []).append(entry)
@@ -104,6 +115,8 @@ class WorkUnit:
                 if position in positions:
                     withdrawn.append(entry)
                     self._count -= 1
+                    for counts in self._acked:  # of the only session
+                        self._acked[counts] -= 1
                     self._count_memory(-len(entry.message.body) - MESSAGE_COST)
                 else:
                     kept.append(entry)
@@ -142,7 +155,8 @@ class WorkUnit:
             message, queues = publication.message, publication.queues
             keeping = [queue for queue in queues if not queue.is_deleted and queue.keeps(message)]
             if keeping:
-                published[index] = Publication(message, queues, *log.publishes(message, keeping, ticket))
+                position, size = log.publishes(message, keeping, ticket)
+                published[index] = publication._replace(position=position, size=size)
             if self._quantum.spend(1 + len(queues)):
                 now = yield
         accepted, self._accepted = self._accepted, {}
@@ -201,6 +215,8 @@ class WorkUnit:
         log, self._log = self._log, None
         published, self._published = self._published, []
         settlements = self._take_settlements()
+        for counts, number in self._acked.items():
+            counts.acked += number
         published.reverse()
         settlements.reverse()
         self._forget()
@@ -221,13 +237,28 @@ class WorkUnit:
         self, publication: Publication, log: TransactionLog | None, ticket: DurabilityTicket, now: float
     ) -> int:
         message = publication.message
-        for queue in publication.queues:
-            if not queue.is_deleted:
-                queue.admit(message, now, ticket)
+        queues = [queue for queue in publication.queues if not queue.is_deleted]
+        self._count_publish(publication, queues)
+        for queue in queues:
+            queue.admit(message, now, ticket)
         message.forget_properties()
         if log is not None and publication.position:
             log.done(publication.position, publication.size)
-        return len(publication.queues)
+        return len(publication.queues) or 1
+
+    def _count_publish(self, publication: Publication, queues: list[Queue]) -> None:
+        """Count a publish for its exchange, these queues, its session and the virtual host."""
+        totals, exchange = self._vhost.counts, self._vhost.exchanges.get(publication.message.exchange)
+        if not publication.is_further:
+            for counts in (publication.counts or MessageCounts(), totals):
+                counts.published += 1
+                counts.dropped += not queues
+        totals.routed += len(queues)
+        if exchange is not None:
+            exchange.counts.published += not publication.is_further
+            exchange.counts.routed += len(queues)
+        for queue in queues:
+            queue.counts.published += 1
 
     def _settle(self, acceptance: Acceptance, log: TransactionLog | None, now: float) -> int:
         for counts in (acceptance.queue.counts, self._vhost.counts):
@@ -247,6 +278,7 @@ class WorkUnit:
 
     def _forget(self) -> None:
         self._published = []
+        self._acked = {}
         self._loads.clear()
         self._count = self._size = 0
         self._count_memory(-self._memory)

@@ -6,6 +6,7 @@ import pytest
 
 from amqproxy.amqp010.commands import (
     DtxSelect,
+    ExchangeBind,
     MessageAccept,
     MessageAcquire,
     MessageRelease,
@@ -18,7 +19,9 @@ from amqproxy.amqp010.commands import (
 from amqproxy.amqp010.controls import SessionDetach
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Map
+from amqproxy.broker.amqp010.transaction_log import AT_ONCE
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.message_counts import COUNTS
 from tests.broker.amqp010.client import Client010, Session010
 
 
@@ -143,3 +146,57 @@ def test_it_is_selected_once(session: Session010, command: TxSelect | DtxSelect)
 @pytest.mark.parametrize("command", [TxCommit(), TxRollback()])
 def test_it_wants_to_be_selected(command: TxCommit | TxRollback) -> None:
     assert Client010(Broker()).open().session().fault(command)[0] == 409
+
+
+def counted(session: Session010) -> list[dict[str, int]]:
+    """The counts that are not zero: of the session, the virtual host, the default exchange, and the queue."""
+    vhost = session.client.broker.vhosts["/"]
+    channel = session.client.connection.channels[session.number]
+    found = [
+        channel.publisher.counts.plus(channel.deliveries.counts),
+        *(each.values() for each in (vhost.counts, vhost.exchanges[""].counts, vhost.queues["q"].counts)),
+    ]
+    return [{name: count for name, count in zip(COUNTS, each, strict=True) if count} for each in found]
+
+
+def test_publishes_are_counted_by_the_commit(session: Session010) -> None:
+    session.transfer(b"x")
+    session.transfer(b"nowhere", key="none")
+    session.call(TxRollback())
+    assert counted(session) == [{}, {}, {}, {}]
+    session.transfer(b"x")
+    session.transfer(b"nowhere", key="none")
+    assert counted(session) == [{}, {}, {}, {}]
+    session.call(TxCommit())
+    assert counted(session) == [
+        {"published": 2, "dropped": 1},
+        {"published": 2, "dropped": 1, "routed": 1},
+        {"published": 2, "routed": 1},
+        {"published": 1},
+    ]
+
+
+def test_accepts_are_counted_by_the_commit(session: Session010) -> None:
+    session.transfer(b"x")
+    session.call(TxCommit())
+    session.subscribe("q", "d")
+    ((position, _),) = session.messages
+    session.call(MessageAccept(SequenceSet.of([position])))
+    session.call(TxRollback())
+    assert not any("acked" in each for each in counted(session))
+    session.call(MessageAccept(SequenceSet.of([position])))
+    assert not any("acked" in each for each in counted(session))
+    session.call(TxCommit())
+    mine, vhost, _, queue = counted(session)
+    assert mine["acked"] == vhost["acked"] == queue["acked"] == 1
+
+
+def test_a_message_for_many_queues_is_counted_once(session: Session010) -> None:
+    for number in range(AT_ONCE):
+        session.declare(f"q{number}")
+        session.call(ExchangeBind(f"q{number}", "amq.fanout", "", Map()))
+    session.call(ExchangeBind("q", "amq.fanout", "", Map()))
+    session.transfer(b"x", exchange="amq.fanout")
+    session.call(TxCommit())
+    mine, vhost, _, queue = counted(session)
+    assert (mine["published"], vhost["published"], vhost["routed"], queue["published"]) == (1, 1, AT_ONCE + 1, 1)
