@@ -96,8 +96,9 @@ class Broker:
         self.work.failed = lambda error: self.events.fail("unfinished work failed", error)
         self.storage: QueueStorage | None = None
         self.vhosts: dict[str, VirtualHost] = {}
-        self.past_counts = MessageCounts()
-        """Counts of the virtual hosts that are deleted, so that those of the whole broker never decrease."""
+        self._past_counts = MessageCounts()
+        self._deleted: list[MessageCounts] = []
+        """Counts of the virtual hosts under deletion, whose last messages are still counted."""
         self.users: dict[str, User] = {}
         self.connections: dict[ConnectedClient, None] = {}
         self.refused: RefusedLogins[ConnectedClient] = RefusedLogins(lambda each: each.cut())
@@ -154,12 +155,32 @@ class Broker:
             self.events.report("vhost.created", name, vhost)
         return vhost
 
+    @property
+    def past_counts(self) -> MessageCounts:
+        """Counts of all virtual hosts that are deleted, also of those whose contents are still there.
+
+        With them, the counts of the whole broker never decrease.
+        """
+        found = MessageCounts()
+        for each in (self._past_counts, *self._deleted):
+            found.add(each)
+        return found
+
+    @property
+    def counts(self) -> MessageCounts:
+        """Counts of all virtual hosts, past and present."""
+        found = self.past_counts
+        for each in self.vhosts.values():
+            found.add(each.counts)
+        return found
+
     def delete_vhost(self, name: str, now: float) -> bool:
         """Delete a virtual host with its contents and close the connections to it; return whether it existed."""
         vhost = self.vhosts.pop(name, None)
         if vhost is None:
             return False
         self._deletions[name] = now
+        self._deleted.append(vhost.counts)
         self.work.do(self._deleting_vhost(vhost, now), now)
         return True
 
@@ -182,7 +203,8 @@ class Broker:
                 now = yield
         for each in [each for each in self.parameters if each["vhost"] == name]:
             self.clear_parameter(name, each["component"], each["name"])
-        self.past_counts.add(vhost.counts)
+        self._past_counts.add(vhost.counts)
+        self._deleted.remove(vhost.counts)
         self.events.report("vhost.deleted", name, vhost)
         del self._deletions[name]
 

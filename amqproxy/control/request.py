@@ -431,6 +431,7 @@ ObjectKind = Literal[
     "connections",
     "channels",
     "consumers",
+    "message-counts",
     "totals",
 ]
 

@@ -21,7 +21,7 @@ from amqproxy.control.request import ListBrokerObjects, LogInToBroker, QueuePage
 from amqproxy.management import app
 from amqproxy.management.broker_source import BrokerFacts, BrokerSource
 from amqproxy.management.settings import Settings
-from amqproxy.rabbitmq.profile import NEWEST, PROFILES
+from amqproxy.rabbitmq.profile import NEWEST, PROFILES, Profile
 from tests.management.api import Answer, below_api
 
 
@@ -69,8 +69,8 @@ class LocalSource(BrokerSource):
 class LocalApi:
     """Requests to the application, by users whose passwords are their names."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
-        self.broker = Broker(profile=PROFILES[NEWEST])
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, profile: Profile = PROFILES[NEWEST], **settings: Any) -> None:
+        self.broker = Broker(profile=profile)
         self.source = LocalSource(self.broker)
         monkeypatch.setattr(app, "BrokerSource", lambda path: self.source)
         usual = {"control": Path("none"), "host": "127.0.0.1", "port": 15672}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from amqproxy.broker.access.permissions import Permission
 from amqproxy.broker.access.users import User
 from amqproxy.control import RequestError
 from amqproxy.control.client_lines import request_line
+from amqproxy.rabbitmq.profile import PROFILES
 from tests.management.local_api import LocalApi
 
 
@@ -171,3 +173,35 @@ def test_an_import_leaves_nothing_out_silently(api: LocalApi) -> None:
     assert (refused.status, refused.json["reason"]) == (400, "exchanges[0]: unknown exchange type 'nope'")
     binding = {"source": "none", "vhost": "/", "destination": "q", "destination_type": "queue", "routing_key": "k"}
     assert api.ask("POST", "definitions", {"bindings": [binding], "unknown": [1]}).status == 204
+
+
+SHOVEL = {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://", "dest-queue": "b"}
+
+
+def test_monitoring_users_see_and_delete_shovels_only_where_they_have_permissions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """RabbitMQ 3.10 was asked: it lets monitoring users delete shovels, and 4.3 policymakers only."""
+    api = LocalApi(monkeypatch, profile=PROFILES["3.10"])
+    api.broker.add_user(User.with_password("mona", "mona", ["monitoring"]))
+    assert api.ask("PUT", "parameters/shovel/%2F/s", {"value": SHOVEL}).status == 201
+    assert api.ask("GET", "shovels", user="mona").json == []
+    assert api.ask("DELETE", "shovels/vhost/%2F/s", user="mona").status == 404
+    assert [each["name"] for each in api.ask("GET", "shovels").json] == ["s"]
+    api.broker.users["mona"].permit("/", Permission("^$", "^$", "^$"))
+    assert [each["name"] for each in api.ask("GET", "shovels", user="mona").json] == ["s"]
+    assert api.ask("DELETE", "shovels/vhost/%2F/s", user="mona").status == 204
+
+
+def test_the_overview_counts_what_was_published_in_deleted_virtual_hosts(api: LocalApi) -> None:
+    message = {"routing_key": "none", "payload": "x", "payload_encoding": "string", "properties": {}}
+    api.ask("POST", "exchanges/%2F/amq.default/publish", message)
+    assert api.ask("GET", "overview").json["message_stats"]["publish"] == 1
+    api.broker.work.quantum.left = 0
+    api.broker.delete_vhost("/", 0.0)
+    assert api.broker.work, "the deletion is not over"
+    assert api.ask("GET", "overview").json["message_stats"]["publish"] == 1
+    while api.broker.work:
+        api.broker.work.quantum.begin()
+        api.broker.work.go_on(0.0)
+    assert api.ask("GET", "overview").json["message_stats"]["publish"] == 1

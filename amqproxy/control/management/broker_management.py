@@ -83,7 +83,6 @@ class BrokerManagement:
             "most_connections": self._most_connections,
             "churn": broker.events.churn.values(),
             "disk_counts": broker.disk_counts,
-            "past_counts": broker.past_counts.values(),
             "connections": sum(each.vhost is not None for each in broker.connections),
             "features": {
                 name: {"phase": phase, "permitted": broker.profile.permits(name)}

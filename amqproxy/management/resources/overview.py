@@ -31,7 +31,7 @@ async def overview(call: Call) -> Entry:
     """Return versions, the totals of all that the user may see, and for monitoring users the listeners."""
     facts, user = call.facts, call.user
     totals = {"ready": 0, "unacked": 0, "queues": 0, "exchanges": 0}
-    counts = facts["past_counts"] if user.is_monitor else NO_COUNTS
+    counts = NO_COUNTS
     seen: list[str] = []
     async for vhost in call.broker.objects("vhosts"):
         if user.is_monitor or call.sees(vhost["name"]):
@@ -39,6 +39,9 @@ async def overview(call: Call) -> Entry:
                 totals[name] += vhost[name]
             counts = [count + more for count, more in zip(counts, vhost["counts"], strict=True)]
             seen.append(vhost["name"])
+    if user.is_monitor:  # with the virtual hosts that are deleted, or are being so
+        [everything] = [each async for each in call.broker.objects("message-counts")]
+        counts = everything["counts"]
     counted = {}
     for kind in ("channels", "connections", "consumers") if user.is_monitor else ("channels", "connections"):
         counted[kind] = 0
