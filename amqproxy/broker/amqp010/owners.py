@@ -16,6 +16,7 @@ from amqproxy.broker.broker import Broker
 from amqproxy.broker.clients import ConnectedClient
 from amqproxy.broker.connections.output import OutputBuffer
 from amqproxy.broker.message import Message
+from amqproxy.broker.message_counts import MessageCounts
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job
@@ -24,7 +25,7 @@ from amqproxy.broker.work import Job
 class Transaction(Protocol):
     """The collector of a transaction's messages; `work_unit` implements it."""
 
-    def publish(self, message: Message, queues: tuple[Queue, ...], /) -> None: ...
+    def publish(self, message: Message, queues: tuple[Queue, ...], counts: MessageCounts, /) -> None: ...
 
 
 class OwningSession(Protocol):

@@ -186,7 +186,7 @@ def _consumers(chosen: Selection) -> Iterator[Entry | None]:
 
 
 def _message_counts(chosen: Selection) -> Iterator[Entry]:
-    """Yield the counts of all virtual hosts, past and present, as of one moment: those of a deleted one are in it once."""
+    """Yield the counts of all virtual hosts, past and present, as of one moment."""
     yield {"counts": chosen.broker.counts.values()}
 
 

@@ -31,7 +31,7 @@ async def overview(call: Call) -> Entry:
     """Return versions, the totals of all that the user may see, and for monitoring users the listeners."""
     facts, user = call.facts, call.user
     totals = {"ready": 0, "unacked": 0, "queues": 0, "exchanges": 0}
-    counts = NO_COUNTS
+    counts: Sequence[int] = NO_COUNTS
     seen: list[str] = []
     async for vhost in call.broker.objects("vhosts"):
         if user.is_monitor or call.sees(vhost["name"]):
