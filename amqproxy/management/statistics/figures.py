@@ -162,7 +162,7 @@ class Figures:
         }
 
     def _sampled(self, series: Sequence[Series], group: Mapping[str, Places], first: int, within: Range) -> Entry:
-        self._shown.add((within.steps + 1) * len(group))
+        self._shown.add((within.steps + 1) * max(len(group), len(series)))  # many virtual hosts are added up
         newest = self._history.last // within.increment * within.increment
         times = [newest - step * within.increment for step in range(within.steps + 1)]
         numbers = [_added(series, time) for time in times]

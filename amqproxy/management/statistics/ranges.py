@@ -37,7 +37,7 @@ class Ranges(NamedTuple):
 
 
 class SamplesShown:
-    """Number of samples that a response has."""
+    """Number of samples that a response has, or that are added up for it."""
 
     def __init__(self) -> None:
         self._number = 0

@@ -93,6 +93,8 @@ def test_the_samples_of_a_response_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(Failure, match="too many samples") as refused:
         figures.of_queue("/", "q", None)
     assert refused.value.status == 400
+    with pytest.raises(Failure, match="too many samples"):
+        Figures(history(), Ranges(lengths=Range(100, 10))).lengths_of_vhosts(["/"] * 10)
 
 
 def test_only_the_rates_and_samples_of_the_chosen_columns_are_made() -> None:
