@@ -146,30 +146,13 @@ def _by_editor(queue: str, edit: Edit) -> Change:
                 raise NoPlace("it was not changed in the editor")
             return properties, body
         try:
-            found = read_line(after, message.position)
+            found = read_line(after, message.position, properties)
         except LineError as error:
             raise NoPlace(f"{error}; the text is in {path}") from None
         path.unlink()
-        return _with_types(properties, found.command.properties), found.body
+        return found.command.properties, found.body
 
     return change
-
-
-def _with_types(before: Properties, after: Properties) -> Properties:
-    """Return the edited properties, with the wire types of the headers that were not changed."""
-    from amqproxy.amqp091.wire import Table
-    from amqproxy.taps.record import json_value
-
-    if before.headers is None or after.headers is None:
-        return after
-    known = {field.name: field for field in before.headers.fields}
-    fields = [
-        known[field.name]
-        if field.name in known and json_value(known[field.name].value) == json_value(field.value)
-        else field
-        for field in after.headers.fields
-    ]
-    return msgspec.structs.replace(after, headers=Table(fields))
 
 
 def _edited(editor: list[str], text: bytes) -> tuple[Path, bytes, int]:

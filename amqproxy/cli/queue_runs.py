@@ -13,7 +13,7 @@ import msgspec
 from amqproxy.cli.failure import FAILED, INTERRUPTED, MISUSED, Failure
 from amqproxy.cli.progress import ERASE, INTERVAL, is_terminal
 from amqproxy.cli.queue_options import Chosen, Noted, Reached, bench_queue, end_of
-from amqproxy.cli.queue_text import before_lines, progress_line, result_lines
+from amqproxy.cli.queue_text import before_lines, progress_line, result_lines, shown
 from amqproxy.cli.signals import on_signals
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class RunDisplay:
     def warn(self, text: str) -> None:
         """Print a line."""
         self.clear()
-        print(f"amqproxy: {text}", file=sys.stderr)
+        print(f"amqproxy: {shown(text)}", file=sys.stderr)
 
     def clear(self) -> None:
         """Erase the line of progress."""
@@ -154,7 +154,7 @@ def check(plan: RunPlan, report: RunReport) -> None:
     """Raise `Failure` unless the run has done all that it was asked for."""
     where = f"queue {plan.command}"
     if report.failure:
-        raise Failure(f"{where}: {report.failure}")
+        raise Failure(f"{where}: {shown(report.failure)}")
     if report.is_interrupted:
         raise Failure(f"{where}: interrupted; the messages that were not done are in the queue", INTERRUPTED)
     if not report.is_complete:

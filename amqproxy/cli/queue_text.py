@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from amqproxy.views.columns import escaped
+
 if TYPE_CHECKING:
     from amqproxy.workbench.disturbance import Disturbance
     from amqproxy.workbench.message_line import MessageLine
@@ -56,7 +58,7 @@ def result_lines(report: RunReport) -> Iterator[str]:
         yield f"{report.left_count} left in the queue:"
         for each in report.left[:MAX_LEFT]:
             name = f" {each.message_id!r}" if each.message_id else ""
-            yield f"  #{each.position}{name}: {each.reason}"
+            yield f"  #{each.position}{name}: {shown(each.reason)}"
         if report.left_count > MAX_LEFT:
             yield f"  … and {report.left_count - MAX_LEFT} more (--json lists the first 1000)"
     if report.unreadable:
@@ -84,18 +86,25 @@ def message_lines(line: MessageLine, view: tuple[str, str] | None) -> Iterator[s
     marks = " redelivered" if line.redelivered else ""
     if line.delivery_count:
         marks += f" returned {line.delivery_count} times"
-    form = f", {view[0]}" if view else ""
+    form = f", {shown(view[0])}" if view else ""
     route = f"exchange {line.exchange!r} routing key {line.routing_key!r}"
     yield f"#{line.position} {route}{marks}: {line.size} bytes{form}"
     for name, value in line.properties.items():
         if name == "headers":
             for key, each in value.items():
-                yield f"  headers.{key}: {_text(each)}"
+                yield f"  headers.{shown(key)}: {_text(each)}"
         else:
             yield f"  {name}: {_text(value)}"
     if view is not None and line.size:
-        yield from (f"    {each}" for each in view[1].splitlines())
+        yield from (f"    {shown(each)}" for each in view[1].splitlines())
+
+
+def shown(text: str) -> str:
+    """Escape the characters of a peer's text that would affect a terminal or begin a line; tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each == "\t" else escaped(each) for each in text)
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return shown(value if isinstance(value, str) else msgspec.json.encode(value).decode())

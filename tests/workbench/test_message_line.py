@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from math import inf
+
 import msgspec
 import pytest
 
@@ -56,8 +59,48 @@ def test_a_line_may_be_written_by_hand() -> None:
         b'{"properties": {"headers": 5}}',
         b'{"header": {"base64": "AA=="}}',
         b'{"header": {}}',
+        b'{"routing_key": 5}',
+        b'{"header": {"base64": "ADwAAAAAAAAAAAAAAAA="}, "properties": {"colour": null}}',
+        b'{"header": {"base64": "ADwAAAAAAAAAAAAAAAA="}, "properties": {"headers": 5}}',
+        b'{"routing_key": "' + b"k" * 256 + b'"}',
     ],
 )
 def test_a_wrong_line_is_refused(line: bytes) -> None:
     with pytest.raises(LineError):
         read_line(line)
+
+
+PRICE, NOT_FINITE = Field("price", "D", Decimal("1.50")), Field("n", "d", inf)
+EXACT = Table([PRICE, Field("short", "s", 1), Field("when", "T", 5), NOT_FINITE])
+
+
+def test_a_decimal_keeps_its_type_and_those_of_the_others() -> None:
+    given = message(Properties(headers=EXACT, correlation_id=b"\xff".decode("utf-8", "surrogateescape")))
+    found = read_line(line_of(given, "q").to_json()).properties
+    assert found.headers is not None
+    assert (found.headers.octets, found.correlation_id) == (EXACT.octets, given.properties.correlation_id)
+
+
+def test_a_change_of_one_header_keeps_the_types_of_the_others() -> None:
+    given = message(Properties(headers=EXACT, correlation_id=b"\xff".decode("utf-8", "surrogateescape"), type="t"))
+    line = msgspec.json.decode(line_of(given, "q").to_json())
+    line["properties"]["headers"]["short"] = "text"
+    line["properties"]["headers"].pop("when")
+    line["properties"].pop("type")
+    found = read_line(msgspec.json.encode(line)).properties
+    expected = Table([PRICE, Field("short", "S", "text"), NOT_FINITE])
+    assert found.headers is not None
+    assert (found.headers.octets, found.correlation_id, found.type) == (
+        expected.octets,
+        given.properties.correlation_id,
+        None,
+    )
+
+
+def test_names_that_are_not_text_are_kept() -> None:
+    name = b"\xff\x00k".decode("utf-8", "surrogateescape")
+    given = HeldMessage(Command(1, BasicGetOk(1, exchange=name, routing_key=name), Properties(), b""), 0)
+    line = line_of(given, "q").to_json()
+    assert msgspec.json.decode(line)["routing_key"] == {"base64": "/wBr"}
+    found = read_line(line)
+    assert (found.exchange, found.routing_key) == (name, name)
