@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Literal, Protocol
 
 from amqproxy.amqp091.methods import (
@@ -54,7 +55,8 @@ class ToQueue:
 
     def __init__(self, queue: str) -> None:
         self.queue = queue
-        self._exchange = exchange_for(queue)
+        # Of two runs into one queue, the first to end must not delete the exchange of the other one.
+        self._exchange = exchange_for(f"{queue}.{secrets.token_hex(4)}")
 
     @property
     def text(self) -> str:
@@ -69,8 +71,10 @@ class ToQueue:
 
     async def begin(self, publisher: ConfirmingPublisher) -> None:
         await self.check(publisher)
+        # If the run is killed, the exchange is deleted together with the queue.
+        declaration = ExchangeDeclare(exchange=self._exchange, type="fanout", auto_delete=True)
         try:
-            await publisher.ask(ExchangeDeclare(exchange=self._exchange, type="fanout"), ExchangeDeclareOk)
+            await publisher.ask(declaration, ExchangeDeclareOk)
             await publisher.ask(QueueBind(queue=self.queue, exchange=self._exchange), QueueBindOk)
         except ChannelRefused as error:
             raise MoveFailed(

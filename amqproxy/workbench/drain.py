@@ -20,10 +20,9 @@ class Drain:
     A dry run writes nothing.
     """
 
-    uncertain = 0
-
     def __init__(self, path: Path, encode: Encode, *, begin: bytes = b"", is_dry_run: bool = False) -> None:
         """Create the file; raise `MoveFailed` if it exists or cannot be made."""
+        self.uncertain = 0
         self._encode = encode
         self._is_dry_run = is_dry_run
         self._path = path
@@ -56,7 +55,10 @@ class Drain:
                 self._append(self._encode(message))
             os.fsync(self._file)
         except OSError as error:
-            os.ftruncate(self._file, before)
+            try:
+                os.ftruncate(self._file, before)
+            except OSError:
+                self.uncertain = len(messages)  # they may be in the file
             raise MoveFailed(f"{self._path} cannot be written: {error.strerror}") from None
         return [""] * len(messages)
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 from amqproxy.moving.message_forwarder import MoveFailed
+from amqproxy.moving.unsettled_messages import MAX_BYTES
 from amqproxy.peer import SERVER
 from amqproxy.rules.context import Client, CommandContext
 from amqproxy.rules.matching.filters import FilterFailed
+from amqproxy.workbench.batch_failure import BatchFailure
 from amqproxy.workbench.destination import Destination
 from amqproxy.workbench.held_message import HeldMessage
 from amqproxy.workbench.message_line import LineError, read_line
 from amqproxy.workbench.move import Move
 from amqproxy.workbench.queue_pass import KEPT, Selection
 from amqproxy.workbench.run_report import RunReport
-from amqproxy.workbench.runs import Bench, RunPlan, Told
+from amqproxy.workbench.runs import Bench, RunPlan, Told, prepared
 
 BATCH = 64
 """Messages that are published together."""
@@ -33,6 +35,16 @@ def messages_of_lines(path: Path) -> Iterator[HeldMessage]:
                     raise MoveFailed(f"{path}:{number + 1}: {error}") from None
     except OSError as error:
         raise MoveFailed(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _batch(messages: Iterator[HeldMessage]) -> list[HeldMessage]:
+    """Return the next messages, at most `BATCH`, and about `MAX_BYTES` of them; none at the end."""
+    found: list[HeldMessage] = []
+    size = 0
+    while len(found) < BATCH and size < MAX_BYTES and (message := next(messages, None)) is not None:
+        found.append(message)
+        size += len(message.body)
+    return found
 
 
 class Filling:
@@ -55,32 +67,40 @@ class Filling:
     ) -> None:
         """Publish the chosen messages; raise one of `FAILURES`.
 
-        Each message is confirmed before the next batch. `report.done` tells from which position a run that failed can
-        go on, if it chose all messages.
+        Each message is confirmed before the next batch. `report.done` and `left_count` together tell from which
+        position a run that failed can go on, if it chose all messages.
         """
         publisher = await bench.publisher()
         report.to = destination.text
-        await (destination.check if plan.is_dry_run else destination.begin)(publisher)
         action = Move(publisher, destination, is_dry_run=plan.is_dry_run)
         report.places = action.places
         chosen = islice(self._chosen(messages, plan.selection, told, report), plan.selection.limit)
-        try:
-            while not self.is_stopping and (batch := list(islice(chosen, BATCH))):
+        async with prepared(destination, publisher, plan, report):
+            while not self.is_stopping and (batch := _batch(chosen)):
                 report.chosen += len(batch)
-                try:
-                    outcomes = await action.settle(batch)
-                finally:
-                    report.uncertain += action.uncertain
-                for message, outcome in zip(batch, outcomes, strict=True):
-                    if outcome == "" or outcome is KEPT:
-                        report.done += 1
-                    else:
-                        report.leave(message.position, str(outcome), message.command.properties.message_id)
+                await self._publish(action, batch, report)
                 told.progress(report)
-            report.is_interrupted = self.is_stopping
+        report.is_interrupted = self.is_stopping
+
+    async def _publish(self, action: Move, batch: list[HeldMessage], report: RunReport) -> None:
+        failure: BatchFailure | None = None
+        outcomes: Sequence[object]
+        try:
+            outcomes = await action.settle(batch)
+        except BatchFailure as error:
+            failure, outcomes = error, error.outcomes
         finally:
-            if not plan.is_dry_run:
-                await destination.end(publisher)
+            report.uncertain += action.uncertain
+        known = outcomes.index(None) if None in outcomes else len(batch)
+        for message, outcome in zip(batch, outcomes[:known], strict=False):
+            if outcome == "" or outcome is KEPT:
+                report.done += 1
+            else:
+                report.leave(message.position, str(outcome), message.command.properties.message_id)
+        # A run that continues at the first unknown outcome publishes confirmed messages behind it again.
+        report.uncertain += outcomes[known:].count("")
+        if failure is not None:
+            raise failure
 
     def _chosen(
         self, messages: Iterable[HeldMessage], selection: Selection, told: Told, report: RunReport

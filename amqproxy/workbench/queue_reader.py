@@ -87,7 +87,7 @@ class QueueReader:
     async def _receive(self) -> list[HeldMessage | None]:
         """Return the answers that come next, `None` for an empty queue."""
         answers: list[HeldMessage | None] = []
-        for frame in await self._link.receive():
+        for frame in await self._link.receive_answer():
             if not frame.channel:
                 if frame.kind == 1 and isinstance(frame.method, ConnectionClose):
                     self._lose()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -153,9 +153,11 @@ async def look_through(
     *,
     copies: OwnCopies | None = None,
     done: Callable[[HeldMessage], None] = lambda message: None,
+    target: AbstractAsyncContextManager[None] | None = None,
 ) -> None:
     """Pass once through the queue, and bring the report up to date; raise one of `FAILURES`, `Disturbed`, `QueueBusy`.
 
+    `target` is entered when the queue is locked: a run that is refused changes nothing at a broker.
     `Disturbed` is raised before a message is touched, if messages would be returned that might die of it.
     """
     queue = bench.queue
@@ -175,6 +177,8 @@ async def look_through(
                     f"an earlier run over this queue was ended in the middle: {journal.suspects} of its messages may "
                     "at their new place and in the queue. Those that are met again are counted"
                 )
+        if target is not None:
+            await stack.enter_async_context(target)
         rescue: Rescue | None = None
         if disturbance.fatal_count is not None:
             rescue = Rescue(await bench.publisher(), queue.name)
@@ -224,17 +228,26 @@ async def move(
     copies = OwnCopies() if end is None else None
     action = Move(publisher, destination, change=change, copies=copies, is_dry_run=plan.is_dry_run)
     report.places = action.places
+    target = prepared(destination, publisher, plan, report)
+    await look_through(bench, action, plan, told, report, copies=copies, done=note, target=target)
+
+
+@asynccontextmanager
+async def prepared(
+    destination: Destination, publisher: ConfirmingPublisher, plan: RunPlan, report: RunReport
+) -> AsyncIterator[None]:
+    """Prepare a destination for the block, and remove the run's exchange at its end, also after a failure."""
     if plan.is_dry_run:
         await destination.check(publisher)
-    else:
-        await destination.begin(publisher)
+        yield
+        return
     try:
-        await look_through(bench, action, plan, told, report, copies=copies, done=note)
+        await destination.begin(publisher)
+        yield
     finally:
         report.possible_repeats += publisher.repeated
-        if not plan.is_dry_run:
-            with trio.move_on_after(CLEAN_UP_TIMEOUT, shield=True), suppress(*FAILURES):
-                await destination.end(publisher)
+        with trio.move_on_after(CLEAN_UP_TIMEOUT, shield=True), suppress(*FAILURES):
+            await destination.end(publisher)
 
 
 @asynccontextmanager

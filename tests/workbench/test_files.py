@@ -17,6 +17,9 @@ from amqproxy.amqp091.methods import BasicGetOk
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.moving.message_forwarder import MoveFailed
 from amqproxy.rules.matching.filters import compiled
+from amqproxy.workbench import fill
+from amqproxy.workbench.batch_failure import BatchFailure
+from amqproxy.workbench.confirming_publisher import ConfirmingPublisher
 from amqproxy.workbench.destination import ToExchange, ToQueue
 from amqproxy.workbench.drain import Drain
 from amqproxy.workbench.fill import Filling, messages_of_lines
@@ -167,3 +170,54 @@ def test_a_body_above_the_proxys_limit_is_read(tmp_path: Path, monkeypatch: pyte
 def _last_packet(data: bytes) -> int:
     """Where the last block of a pcapng file begins."""
     return len(data) - int.from_bytes(data[-4:], sys.byteorder)
+
+
+def test_a_line_that_the_target_does_not_take_stays_out(bench: BenchAt, tmp_path: Path) -> None:
+    """A foreign user_id closes the channel."""
+    path, target = tmp_path / "some.jsonl", bench.declare()
+    lines = [b'{"body": "%d"}' % number for number in range(5)]
+    lines[2] = b'{"body": "2", "properties": {"user_id": "nobody"}}'
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    report = filled(bench, target, path)
+    assert (report.done, report.left_count, report.uncertain, report.failure) == (4, 1, 0, "")
+    assert "406" in report.left[0].reason
+    assert sorted(set(bench.bodies(target))) == [b"0", b"1", b"3", b"4"]
+
+
+def test_a_fill_that_fails_counts_up_to_the_first_unknown_message(
+    bench: BenchAt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(self: ConfirmingPublisher, publications: Any) -> Any:
+        self.unconfirmed = 1
+        raise BatchFailure("lost", ["", "full", "", None, "", "full"])
+
+    monkeypatch.setattr(ConfirmingPublisher, "publish", fail)
+    path = tmp_path / "some.jsonl"
+    path.write_bytes(b'{"body": "1"}\n' * 6)
+    report = filled(bench, bench.declare(), path)
+    assert (report.done, report.left_count, report.uncertain, report.failure) == (2, 1, 2, "lost")
+
+
+def test_a_file_is_published_in_batches_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fill, "MAX_BYTES", 10)
+    path = tmp_path / "some.jsonl"
+    path.write_bytes(b'{"body": "123456"}\n' * 5 + b'{"body": ""}\n' * 100)
+    messages = messages_of_lines(path)
+    assert [len(fill._batch(messages)) for _ in range(6)] == [2, 2, 64, 37, 0, 0]
+
+
+def test_messages_that_may_be_in_the_file_are_uncertain(
+    bench: BenchAt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    source, path = bench.numbered(3), tmp_path / "dead.jsonl"
+    action = Drain(path, lambda message: line_of(message, source).to_json() + b"\n")
+    monkeypatch.setattr(bench, "state", None)
+    for name in ("fsync", "ftruncate"):
+        monkeypatch.setattr(os, name, fail)
+    report = bench.settled(source, action)
+    action.close()
+    assert ("Input/output" in report.failure, report.uncertain, report.done) == (True, 3, 0)
+    assert bench.bodies(source) == [b"0", b"1", b"2"]

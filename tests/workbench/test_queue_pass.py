@@ -8,7 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import msgspec
+import pika
+import pika.exceptions
 import pytest
+import trio
 
 from amqproxy.amqp091.properties import Properties
 from amqproxy.moving.message_forwarder import MoveFailed
@@ -17,6 +20,7 @@ from amqproxy.sockets.transport import TransportBroken
 from amqproxy.workbench import runs
 from amqproxy.workbench.batch_failure import BatchFailure
 from amqproxy.workbench.batch_journal import BatchJournal, QueueBusy
+from amqproxy.workbench.confirming_publisher import ConfirmingPublisher
 from amqproxy.workbench.destination import ToExchange, ToQueue
 from amqproxy.workbench.edit import Edit
 from amqproxy.workbench.held_message import HeldMessage
@@ -288,3 +292,37 @@ def facts_of(depth: int) -> Callable[..., Awaitable[QueueFacts]]:
         )
 
     return facts
+
+
+def test_a_run_into_the_same_queue_takes_nothing_from_another_one(bench: BenchAt) -> None:
+    first, second, target = bench.numbered(2), bench.numbered(2), bench.declare()
+
+    async def change(message: HeldMessage) -> tuple[Properties, bytes]:
+        if message.position == 0:
+            with pytest.raises(QueueBusy):
+                await trio.to_thread.run_sync(bench.moved, first, ToQueue(target))
+            assert (await trio.to_thread.run_sync(bench.moved, second, ToQueue(target))).done == 2
+        return message.properties, message.body
+
+    report = bench.moved(first, ToQueue(target), change=change)
+    assert (report.done, report.failure) == (2, "")
+    found = bench.taken(target)
+    assert [body for _, _, body in found] == numbers(0, 1, 0, 1)
+    for exchange in {method.exchange for method, _, _ in found}:
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="NOT_FOUND"), bench.channel() as channel:
+            channel.exchange_declare(exchange, passive=True)
+
+
+def test_a_refused_run_changes_nothing_at_the_target(bench: BenchAt) -> None:
+    source = bench.numbered(1)
+
+    class Untouched(ToQueue):
+        async def begin(self, publisher: ConfirmingPublisher) -> None:
+            raise AssertionError
+
+    assert bench.state is not None
+    with (
+        BatchJournal(bench.state / "batches", f"127.0.0.1:{bench.port}", "/", source),
+        pytest.raises(QueueBusy),
+    ):
+        bench.moved(source, Untouched(source))

@@ -27,7 +27,7 @@ class Queue:
         self.unanswered += times
         self.most = max(self.most, self.unanswered)
 
-    async def receive(self) -> list[Frame]:
+    async def receive_answer(self) -> list[Frame]:
         assert self.unanswered
         if not self.bodies:
             self.unanswered -= 1
