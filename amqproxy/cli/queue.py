@@ -79,8 +79,9 @@ def move(
 ) -> None:
     """Move messages to another queue, an exchange, or another broker.
 
-    Each is published with `mandatory`, and acknowledged once its publish is confirmed: whatever fails, none is lost. A
-    message that is returned or refused stays.
+    Each is published with `mandatory`, and acknowledged once its publish is confirmed: whatever fails, none is lost,
+    except messages at the delivery limit of a quorum queue after a kill -9 or a lost connection. A message that is
+    returned or refused stays.
 
     Parameters
     ----------

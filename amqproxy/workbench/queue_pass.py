@@ -138,8 +138,8 @@ class QueuePass:
                 await self._reader.finish()
             try:
                 await self._save(list(self._reader.latest.values()), is_journaled=False)
-            except (MoveFailed, *LOST) as error:
-                self._warn(str(error))
+            except (MoveFailed, ChannelRefused, *LOST) as error:
+                self._warn(f"messages at the delivery limit may be lost: {error}")
             with suppress(MoveFailed, ChannelRefused, *LOST):
                 if self._reader.held:
                     await self._reader.give_back(by_closing=self._disturbance.by_closing)
