@@ -31,6 +31,7 @@ from amqproxy.broker.message_counts import MessageCounts
 from amqproxy.broker.queues import queue_types
 from amqproxy.broker.queues.at_least_once import DeadLetter
 from amqproxy.broker.queues.policies import QUEUE_KINDS, EffectivePolicy, Policy, effect, effective_arguments
+from amqproxy.broker.queues.policy_table import PolicyTable
 from amqproxy.broker.queues.queue import ExclusiveOwner, LockedEntries, Queue
 from amqproxy.broker.queues.queue_arguments import QueueSettings, check_declare, queue_type
 from amqproxy.broker.queues.queue_arguments import check_same as check_same_queue
@@ -62,6 +63,10 @@ PREDECLARED = {
     "amq.rabbitmq.trace": "topic",
     "amq.topic": "topic",
 }
+
+
+MOST_COMPARED = 16
+"""Changed policies up to which each queue is compared with them; with more, its policy is looked up at once."""
 
 
 class ReplyTarget(Protocol):
@@ -140,8 +145,11 @@ class VirtualHost:
         self.counts = MessageCounts()
         self.generation = 0
         self.reply_consumers: dict[str, ReplyTarget] = {}
-        self.policies: dict[str, Policy] = {}
-        self.operator_policies: dict[str, Policy] = {}
+        self.policies = PolicyTable()
+        self.operator_policies = PolicyTable()
+        self._changed_policies: list[Policy] = []
+        """Policies that were set, replaced or removed since queues were last compared with them."""
+        self._is_applying = False
         self.queues: dict[str, Queue] = {}
         self.exchanges: dict[str, Exchange] = {
             exchange: exchange_types[type_](exchange, durable=True, internal=exchange == "amq.rabbitmq.trace")
@@ -582,36 +590,51 @@ class VirtualHost:
 
     def set_policy(self, policy: Policy, now: float, *, is_operator: bool = False) -> None:
         """Set a policy, replacing one of the same name, and apply it to all matching queues and exchanges."""
-        (self.operator_policies if is_operator else self.policies)[policy.name] = policy
-        self._apply_policies(now)
+        (self.operator_policies if is_operator else self.policies).put(policy)
+        self._apply_change(policy, now)
         if self.events.is_recorded:
             self.events.report("policy.set", self.name, policy, is_operator=is_operator)
 
     def clear_policy(self, name: str, now: float, *, is_operator: bool = False) -> bool:
         """Remove a policy and apply the remaining ones; return whether it existed."""
-        found = (self.operator_policies if is_operator else self.policies).pop(name, None)
-        self._apply_policies(now)
-        if found is not None and self.events.is_recorded:
+        found = (self.operator_policies if is_operator else self.policies).take(name)
+        if found is None:
+            return False
+        self._apply_change(found, now)
+        if self.events.is_recorded:
             self.events.report("policy.cleared", self.name, found, is_operator=is_operator)
-        return found is not None
+        return True
 
     def _effect(self, kind: str, name: str) -> EffectivePolicy:
-        return effect(kind, name, self.policies.values(), self.operator_policies.values())
+        return effect(self.policies.highest(kind, name), self.operator_policies.highest(kind, name))
 
-    def _apply_policies(self, now: float) -> None:
-        for exchange in self.exchanges.values():
-            exchange.policy, *names = self._effect("exchanges", exchange.name)
-            exchange.policy_names = (names[0], names[1])
-        self._forget_routes()
-        self.work.do(self._applying_policies(list(self.queues.values()), now), now)
+    def _apply_change(self, policy: Policy, now: float) -> None:
+        """Apply the policies anew where this one applies or has applied; many changes are applied together."""
+        self._changed_policies.append(policy)
+        if not self._is_applying:
+            self.work.do(self._applying_policies(now), now)
 
-    def _applying_policies(self, queues: list[Queue], now: float) -> Job:
+    def _applying_policies(self, now: float) -> Job:
         quantum = self.work.quantum
-        for queue in queues:
-            if not queue.is_deleted:
-                self._apply_policies_to(queue, now)
-            if quantum.spend(1 + len(self.policies) + len(self.operator_policies)):
-                now = yield
+        self._is_applying = True
+        try:
+            while self._changed_policies:
+                changed, self._changed_policies = self._changed_policies, []
+                cost = 1 + min(len(changed), MOST_COMPARED)
+                for exchange in list(self.exchanges.values()):
+                    if _is_concerned(exchange, "exchanges", changed):
+                        exchange.policy, *names = self._effect("exchanges", exchange.name)
+                        exchange.policy_names = (names[0], names[1])
+                        self._forget_routes()
+                    if quantum.spend(cost):
+                        now = yield
+                for queue in list(self.queues.values()):
+                    if not queue.is_deleted and _is_concerned(queue, QUEUE_KINDS[queue.type], changed):
+                        self._apply_policies_to(queue, now)
+                    if quantum.spend(cost):
+                        now = yield
+        finally:
+            self._is_applying = False
 
     def _apply_policies_to(self, queue: Queue, now: float) -> None:
         definition, *names = self._effect(QUEUE_KINDS[queue.type], queue.name)
@@ -624,6 +647,13 @@ class VirtualHost:
     def _check_name(self, kind: str, name: str) -> None:
         if name.startswith("amq."):
             raise AccessRefused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")
+
+
+def _is_concerned(each: Queue | Exchange, kind: str, changed: list[Policy]) -> bool:
+    """Whether one of the changed policies may begin or cease to apply to a queue or exchange."""
+    if len(changed) > MOST_COMPARED:
+        return True
+    return any(policy.name in each.policy_names or policy.matches(kind, each.name) for policy in changed)
 
 
 def _locked(queue: Queue) -> ResourceLocked:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from amqproxy.broker.arguments import erlang
@@ -80,10 +80,8 @@ def make_policy(
     return Policy(name, compiled, dict(definition), priority, apply_to)
 
 
-def effect(kind: str, name: str, policies: Iterable[Policy], operator_policies: Iterable[Policy]) -> EffectivePolicy:
-    """Return the effect of the policies on a queue or exchange: the lower of two numbers, else the operator's value."""
-    policy = _highest(kind, name, policies)
-    operator = _highest(kind, name, operator_policies)
+def effect(policy: Policy | None, operator: Policy | None) -> EffectivePolicy:
+    """Return the effect of a policy and an operator's: the lower of two numbers, else the operator's value."""
     if policy is None and operator is None:
         return NO_EFFECT
     definition = dict(policy.definition) if policy else {}
@@ -103,11 +101,6 @@ def effective_arguments(arguments: Mapping[str, Any], definition: Mapping[str, A
         elif key in LOWER_WINS and isinstance(own, int):
             merged[name] = min(own, value)
     return merged
-
-
-def _highest(kind: str, name: str, policies: Iterable[Policy]) -> Policy | None:
-    matching = [policy for policy in policies if policy.matches(kind, name)]
-    return max(matching, key=lambda policy: policy.priority, default=None)
 
 
 def _integer(least: int) -> Callable[[Any], bool]:

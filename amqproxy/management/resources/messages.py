@@ -17,7 +17,7 @@ OUTCOMES = {
     "reject_requeue_true": "requeue",
     "reject_requeue_false": "reject",
 }
-"""What happens to a message that was got, by `ackmode`."""
+"""Fate of a message that was got, by `ackmode`."""
 
 
 async def publish(call: Call) -> Entry:

@@ -7,6 +7,7 @@ import pytest
 from amqproxy.amqp091.methods import ExchangeDeclare
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.queues.policies import Policy, effect, effective_arguments, make_policy
+from amqproxy.broker.queues.policy_table import PolicyTable
 from tests.broker.client import connected
 
 
@@ -34,7 +35,11 @@ def policy(name: str, pattern: str = "^q", priority: int = 0, apply_to: str = "a
     ],
 )
 def test_which_holds(policies: list[Policy], operators: list[Policy], expected: tuple[Any, ...]) -> None:
-    found = effect("queues", "q1", policies, operators)
+    tables = PolicyTable(), PolicyTable()
+    for table, given in zip(tables, (policies, operators), strict=True):
+        for each in given:
+            table.put(each)
+    found = effect(*(table.highest("queues", "q1") for table in tables))
     assert (found.policy, found.operator_policy, found.definition) == expected
 
 

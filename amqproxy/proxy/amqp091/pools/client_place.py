@@ -130,7 +130,7 @@ class ClientPlace:
     def pass_on(self, channel: PooledChannel, frame: Frame) -> None:
         with self._contained():
             counts = self._client.receive(SERVER, Frame(readdressed(frame.raw, channel.number, 0)))
-            if counts or channel.is_closing:  # a content that was begun goes on until close-ok
+            if counts or channel.is_closing:  # a content that was begun is completed until close-ok
                 self._tell(readdressed(frame.raw, channel.number, self._client.frame_max))
 
     def end_channel(self, channel: PooledChannel, close: ChannelClose | None) -> None:
