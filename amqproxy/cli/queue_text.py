@@ -75,7 +75,7 @@ def result_lines(report: RunReport) -> Iterator[str]:
     if report.possible_repeats:
         yield (
             f"{report.possible_repeats} possible duplicates: earlier runs may have sent them before they were ended in "
-            "the middle, and they were still in the queue"
+            "the middle, or this run, before the target closed the channel at another message"
         )
     if report.uncertain:
         yield f"{report.uncertain} were sent, and their outcome is not known: they are in the queue, and perhaps there"

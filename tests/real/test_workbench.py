@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 import trio
 
+from amqproxy.amqp091.properties import Properties
 from amqproxy.rabbitmq.profile import PROFILES
 from amqproxy.workbench.broker_api import APIFailed, BrokerAPI
 from amqproxy.workbench.destination import ToExchange, ToOrigin, ToQueue
 from amqproxy.workbench.disturbance import Disturbed
+from amqproxy.workbench.held_message import HeldMessage
 from amqproxy.workbench.queue_facts import Given, _limit_of
 from tests.real.poll import until
 from tests.real.ports import free_port
@@ -198,3 +201,35 @@ def _answers(api: BrokerAPI) -> bool:
     except APIFailed as error:
         return "404" in str(error)
     return True
+
+
+def test_headers_tell_which_message_is_returned(bench: BenchAt) -> None:
+    source, target = bench.declare(), bench.declare()
+    with bench.channel() as channel:
+        channel.exchange_declare(f"{target}.x", "headers")
+        channel.queue_bind(target, f"{target}.x", arguments={"k": "a"})
+    for value in "abab":
+        headers = {"z": [1, {"b": 2}], "k": value, "a": True}
+        bench.publish(source, [b"same"], headers=headers, priority=3, delivery_mode=2, timestamp=5, expiration="600000")
+    report = bench.moved(source, ToExchange(f"{target}.x"))
+    assert (report.done, report.left_count, report.uncertain, report.failure) == (2, 2, 0, "")
+    for queue, value in ((source, "b"), (target, "a")):
+        assert [properties.headers["k"] for _, properties, _ in bench.taken(queue)] == [value, value]
+    with bench.channel() as channel:
+        channel.exchange_delete(f"{target}.x")
+
+
+def test_a_message_that_closes_the_channel_stays_alone(bench: BenchAt) -> None:
+    """A foreign user_id does it."""
+    source, target = bench.numbered(300), bench.declare()
+
+    async def change(message: HeldMessage) -> tuple[Properties, bytes]:
+        user = "nobody" if message.body in (b"20", b"50") else None
+        return msgspec.structs.replace(message.properties, user_id=user), message.body
+
+    report = bench.moved(source, ToQueue(target), CLASSIC, change=change)
+    assert (report.done, report.left_count, report.uncertain, report.failure) == (298, 2, 0, "")
+    assert "406" in report.left[0].reason
+    assert sorted(bench.bodies(source)) == [b"20", b"50"]
+    found = bench.bodies(target)
+    assert (len(set(found)), len(found) - 298 <= report.possible_repeats) == (298, True)
