@@ -625,9 +625,10 @@ class VirtualHost:
                     if _is_concerned(exchange, "exchanges", changed):
                         exchange.policy, *names = self._effect("exchanges", exchange.name)
                         exchange.policy_names = (names[0], names[1])
-                        self._forget_routes()
                     if quantum.spend(cost):
+                        self._forget_routes()
                         now = yield
+                self._forget_routes()
                 for queue in list(self.queues.values()):
                     if not queue.is_deleted and _is_concerned(queue, QUEUE_KINDS[queue.type], changed):
                         self._apply_policies_to(queue, now)

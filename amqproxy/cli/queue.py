@@ -16,7 +16,7 @@ app = cyclopts.App(
     name="queue",
     help="Look into the queues of any broker, and move, edit, bring back or keep their messages. "
     "BROKER is amqp://USER:PASSWORD@HOST:PORT/VHOST or amqps://…; the PASSWORD may be in the variable "
-    "AMQPROXY_PASSWORD, which other users of the machine cannot see.",
+    "AMQPROXY_PASSWORD, which no list of processes shows.",
 )
 
 

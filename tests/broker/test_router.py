@@ -69,6 +69,7 @@ CHANGES: list[Callable[[Estate], object]] = [
 def test_what_is_remembered_is_forgotten_with_every_change(change: Callable[[Estate], object], estate: Estate) -> None:
     exchange = estate.exchange()
     estate.bind(exchange, estate.queue(), "a")
+    estate.vhost.set_policy(make_policy("p", "^none", {"max-length": 1}), NOW)  # for what replaces or clears it
     assert estate.vhost.router.cached(exchange, "a") is None
     estate.goes_to("x", "a")
     assert estate.vhost.router.cached(exchange, "a") == (estate.vhost.queue("q"),)
