@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,6 +25,9 @@ DIGEST = 16
 
 COUNT = 8
 """Bytes of the count in front of the digests."""
+
+RETURN_DELAY = 180.0
+"""Seconds after which a broker has returned what a run held that is dead: three times RabbitMQ's heartbeat."""
 
 
 class QueueBusy(Exception):
@@ -41,6 +45,7 @@ class BatchJournal:
         """Suspects that were done again since the last run that was completed; an upper bound after several kills."""
         self._suspects: Counter[bytes] = Counter()
         self._seen: Counter[bytes] = Counter()
+        self._is_old = False
 
     def __enter__(self) -> BatchJournal:
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +55,9 @@ class BatchJournal:
         except BlockingIOError:
             os.close(self._file)
             raise QueueBusy("another run works on this queue") from None
-        data = os.pread(self._file, os.fstat(self._file).st_size, 0)
+        state = os.fstat(self._file)
+        self._is_old = time.time() - state.st_mtime > RETURN_DELAY
+        data = os.pread(self._file, state.st_size, 0)
         self.repeats = int.from_bytes(data[:COUNT])
         self._suspects.update(data[at : at + DIGEST] for at in range(COUNT, len(data) - DIGEST + 1, DIGEST))
         return self
@@ -102,8 +109,9 @@ class BatchJournal:
     def clear(self, *, is_whole: bool) -> None:
         """Forget the batch: the source has answered behind its acknowledgements.
 
-        If the pass has seen the whole queue, suspects that are not in it are forgotten, too.
+        If the pass has seen the whole queue, suspects that are not in it are forgotten, too, unless the broker may
+        still return them from a connection that it does not know to be dead.
         """
-        if is_whole:
+        if is_whole and self._is_old:
             self._suspects &= self._seen
         self._write(0, self._suspects)

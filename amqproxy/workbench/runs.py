@@ -175,7 +175,7 @@ async def look_through(
             if journal.suspects:
                 told.warn(
                     f"an earlier run over this queue was ended in the middle: {journal.suspects} of its messages may "
-                    "at their new place and in the queue. Those that are met again are counted"
+                    "be at their new place and in the queue. Those that are met again are counted"
                 )
         if target is not None:
             await stack.enter_async_context(target)

@@ -100,6 +100,29 @@ def test_the_next_run_counts_what_a_killed_one_left_on_both_sides(bench: BenchAt
     assert bench.moved(source, ToQueue(target)).possible_repeats == 0
 
 
+def test_what_the_broker_returns_late_is_known_again(bench: BenchAt) -> None:
+    """It may not know yet that the connection of a killed run is dead: a whole pass sees nothing of what that held."""
+    source, target = bench.numbered(3), bench.declare()
+    bench.settled(source, Ends(bench, target))
+    with bench.channel() as holder:
+        for _ in range(2):
+            holder.basic_get(source)
+        assert bench.moved(source, ToQueue(target)).possible_repeats == 1
+    assert bench.moved(source, ToQueue(target)).possible_repeats == 2
+
+
+def test_what_is_not_returned_for_long_is_forgotten(bench: BenchAt) -> None:
+    source, target = bench.numbered(1), bench.declare()
+    bench.settled(source, Ends(bench, target))
+    bench.taken(source)
+    assert bench.state is not None
+    (journal,) = (bench.state / "batches").iterdir()
+    os.utime(journal, (0, 0))
+    for _ in range(2):
+        bench.moved(source, ToQueue(target))
+    assert len(bench.warnings) == 1
+
+
 def test_dead_letters_of_a_quorum_queue_are_known_again(bench: BenchAt) -> None:
     """Its counts change with each return."""
     source, target = bench.numbered(3, x_queue_type="quorum"), bench.declare()

@@ -208,6 +208,7 @@ def test_a_click_at_a_time_of_which_no_rows_are_left_opens_the_history(
     box = box_of(place)
     place.click(position={"x": box["width"] * 0.995, "y": box["height"] * 0.5})
     expect(window.get_by_role("main")).to_have_accessible_name("Frames")
+    window.unroute_all(behavior="wait")  # an answer on its way would fail the next test
 
 
 def test_a_click_at_latencies_opens_their_messages(two_hours: OwnDashboard, page: WatchedPage) -> None:
