@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hmac
-import math
-import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import trio
 
@@ -16,12 +13,15 @@ from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.configuration.pool_config import PoolConfig
 from amqproxy.proxy.amqp091.login_handshake import Amqp091LoginHandshake
 from amqproxy.proxy.amqp091.pools.client_habits import ClientHabits
+from amqproxy.proxy.amqp091.pools.credential_trust import CredentialTrust
+from amqproxy.proxy.amqp091.pools.own_tokens import OwnTokens
 from amqproxy.proxy.amqp091.pools.pool import Pool, PoolKey
 from amqproxy.proxy.amqp091.pools.pool_counts import PoolCounts
 from amqproxy.proxy.amqp091.pools.pool_login import LoggedIn, log_in
 from amqproxy.proxy.amqp091.pools.pooled_transport import PooledTransport
 from amqproxy.proxy.amqp091.pools.shared_attempts import SharedAttempts
 from amqproxy.proxy.amqp091.pools.sharing import PinReason
+from amqproxy.proxy.amqp091.pools.spare_connections import SpareConnections
 from amqproxy.proxy.logins.attempt import Identity, LoginAttempt, LoginDenied
 from amqproxy.proxy.logins.credential import Credential, CredentialSource
 from amqproxy.proxy.logins.handshake import BrokerRefused, ClosedByBroker
@@ -39,17 +39,6 @@ _NOT_BY_HABIT = (PinReason.HABIT, PinReason.QUARANTINE, PinReason.MANY_CHANNELS,
 
 AHEAD = 0.5
 """Part of `trust` after which the broker is asked again, while clients are still accepted at once."""
-
-SPARE_FOR = 5.0
-"""Seconds for which a connection that has checked a login waits for a client to use it."""
-
-
-class _Spare(NamedTuple):
-    """A connection on which a login was checked, until `expires_at`."""
-
-    member: Member
-    logged_in: LoggedIn
-    expires_at: float
 
 
 class Pools:
@@ -71,46 +60,33 @@ class Pools:
         self.name = name
         self.config = config
         self.login = Login(self)
-        self._source: CredentialSource | None = None
-        self._renewals = 0
-        self._token: Credential | None = None
-        """The last successor of a token of the proxy's own."""
-        self._unsubscribe: Callable[[], None] = lambda: None
+        self._tokens = OwnTokens(self._renew)
+        self.trust = CredentialTrust(trio.current_time)
+        self._spares = SpareConnections(trio.current_time)
         self.counts = PoolCounts()
         self.pools: dict[PoolKey, Pool] = {}
         self.connect: Connect | None = None
         self.legs = SharedLegs()
         self.start: Callable[[Callable[[], Awaitable[object]]], None] = lambda function: None
-        self._secret = os.urandom(32)
         self._habits = ClientHabits(trio.current_time)
-        self._trusted_until: dict[bytes, float] = {}
-        """Times until which each credential is trusted that the broker has accepted."""
         self._attempts = SharedAttempts(lambda function: self.start(function))
-        self._spares: dict[bytes, list[_Spare]] = {}
         self._opening = 0
         self._verifying: set[Pool] = set()
         self._is_retired = False
 
     def apply(self, config: PoolConfig, source: CredentialSource | None) -> None:
         """Apply a configuration, and the proxy's own credentials."""
-        self.config, self.source = config, source
+        self.config, self._tokens.source = config, source
 
     @property
     def source(self) -> CredentialSource | None:
         """The proxy's own credentials, if there are any; tokens are renewed on the connections that they opened."""
-        return self._source
-
-    @source.setter
-    def source(self, source: CredentialSource | None) -> None:
-        if source is not self._source:
-            self._unsubscribe()
-            self._source = source
-            self._unsubscribe = (lambda: None) if source is None else source.subscribe(self._renew)
+        return self._tokens.source
 
     def _renew(self, credential: Credential) -> None:
-        self._renewals, self._token = self._renewals + 1, credential
+        digest = self.trust.digest(credential)
         for key, pool in self.pools.items():
-            if credential.is_token and (key.credential, key.user) == (self._digest(credential), credential.user):
+            if (key.credential, key.user) == (digest, credential.user):
                 pool.renew(credential.password)
 
     # --- logins
@@ -120,23 +96,14 @@ class Pools:
         of the connection.
         """
         credential = Credential(attempt.user, attempt.password)
-        digest = self._digest(credential)
-        if not self._is_trusted(digest):
+        digest = self.trust.digest(credential)
+        if not self.trust.holds(digest):
             await self._attempts.outcome(digest, lambda: self._verify(credential, digest, attempt.client))
         return Identity(attempt.user, "broker", credential=credential)
 
     async def check_vhost(self, identity: Identity, vhost: str, address: str) -> bool:
         """Return `True`: the broker is asked when the virtual host is opened."""
         return True
-
-    def _digest(self, credential: Credential) -> bytes:
-        """Return the digest by which credentials are compared; successive tokens of the proxy's own are the same."""
-        kind, secret = ("token", "") if credential.is_token else ("password", credential.password.reveal())
-        found = f"{kind}\0{credential.user}\0{secret}".encode("utf-8", "surrogateescape")
-        return hmac.digest(self._secret, found, "sha256")
-
-    def _is_trusted(self, digest: bytes) -> bool:
-        return trio.current_time() < self._trusted_until.get(digest, -math.inf)
 
     async def _verify(self, credential: Credential, digest: bytes, client: Client) -> None:
         """Log in at a broker, and keep the connection for the client."""
@@ -150,11 +117,8 @@ class Pools:
                 raise Unreachable("no answer", f"the broker has refused the login: {error}") from None
             self.revoke(digest)
             raise LoginDenied(str(error), source="broker") from None
-        self._accept(digest)
-        self._spares.setdefault(digest, []).append(_Spare(member, logged_in, trio.current_time() + SPARE_FOR))
-
-    def _accept(self, digest: bytes) -> None:
-        self._trusted_until[digest] = trio.current_time() + self.config.trust
+        self.trust.accept(digest, self.config.trust)
+        self._spares.keep(digest, member, logged_in)
 
     async def _log_in(
         self, members: list[Member], credential: Credential, vhost: str | None = None
@@ -179,7 +143,7 @@ class Pools:
 
     def revoke(self, digest: bytes) -> None:
         """End what was opened with a credential that the broker no longer accepts."""
-        self._trusted_until.pop(digest, None)
+        self.trust.withdraw(digest)
         for pool in list(self.pools.values()):
             if pool.key.credential == digest:
                 self.counts.revoked += 1
@@ -199,7 +163,7 @@ class Pools:
         Raises `ClosedByBroker` if the broker refuses, `NotAllowed` if the pool is exhausted, `Unreachable`, or
         `TransportBroken`.
         """
-        digest = self._digest(credential)
+        digest = self.trust.digest(credential)
         pool = await self._pool(client, credential, digest)
         upstream = await pool.place()
         must_pin = self._habits.must_pin(client)
@@ -222,7 +186,7 @@ class Pools:
     async def _pool(self, client: Client, credential: Credential, digest: bytes) -> Pool:
         """Return the pool for a client, to which the broker has given access within `trust`."""
         assert self.connect is not None
-        renewals = self._renewals
+        renewals = self._tokens.renewals
         members = self.connect.candidates(client)
         pool = self._fresh_pool(members, client.vhost, credential, digest)
         if pool is not None:
@@ -245,7 +209,7 @@ class Pools:
 
     def _verify_ahead(self, pool: Pool, credential: Credential, digest: bytes) -> None:
         """Ask the broker again before the pool's trust ends, so that no client waits for it; one request at a time."""
-        renewals = self._renewals
+        renewals = self._tokens.renewals
         if pool in self._verifying or trio.current_time() < pool.verified_at + AHEAD * self.config.trust:
             return
 
@@ -283,8 +247,8 @@ class Pools:
             raise
         finally:
             self._opening -= 1
-        self._accept(digest)
-        self._catch_up(logged_in, credential, renewals)
+        self.trust.accept(digest, self.config.trust)
+        self._tokens.catch_up(logged_in, credential, renewals)
         member.note_open()
         key = PoolKey(member, vhost, credential.user, digest)
         pool = self.pools.get(key)
@@ -309,7 +273,7 @@ class Pools:
         self, members: list[Member], vhost: str, credential: Credential, digest: bytes
     ) -> tuple[Member, LoggedIn]:
         """Open a virtual host on the connection that has checked the login, else on a new one."""
-        spare = self._spare(digest)
+        spare = self._spares.take(digest)
         if spare is not None:
             # the broker may have closed it meanwhile, or not answer any more
             with suppress(Unreachable), trio.move_on_after(LOGIN_TIMEOUT):
@@ -323,35 +287,19 @@ class Pools:
             self.counts.revoked += 1
             pool.lose("the broker no longer grants access to the virtual host")
 
-    def _spare(self, digest: bytes) -> _Spare | None:
-        """Take a connection that has checked this credential."""
-        spares = self._spares.get(digest)
-        if not spares:
-            return None
-        spare = spares.pop()
-        if not spares:
-            del self._spares[digest]
-        return spare
-
     async def _open(self, key: PoolKey, credential: Credential) -> LoggedIn:
         """Open another connection of a pool."""
-        renewals = self._renewals
+        renewals = self._tokens.renewals
         self._opening += 1
         try:
-            if credential.is_token and self._source is not None:
-                credential = await self._source.current()
+            if credential.is_token and self.source is not None:
+                credential = await self.source.current()
             _, logged_in = await self._log_in([key.member], credential, key.vhost)
-            self._catch_up(logged_in, credential, renewals)
+            self._tokens.catch_up(logged_in, credential, renewals)
             key.member.note_open()
             return logged_in
         finally:
             self._opening -= 1
-
-    def _catch_up(self, logged_in: LoggedIn, credential: Credential, renewals: int) -> None:
-        """Note the token that a connection has to be sent, if there were renewals since its login began."""
-        token = self._token
-        if credential.is_token and token is not None and self._renewals > renewals and token.user == credential.user:
-            logged_in.successor = token.password
 
     def _has_room(self) -> bool:
         """Whether another connection may be opened, for any pool."""
@@ -373,7 +321,7 @@ class Pools:
 
     def retire(self) -> None:
         """Take no more clients on any connection, since a reload has removed the pools."""
-        self.source = None
+        self._tokens.source = None
         self._is_retired = True
         for pool in self.pools.values():
             pool.retire()
@@ -387,13 +335,9 @@ class Pools:
             pool.keep(now)
             if pool.is_empty and not self._is_fresh(pool):
                 del self.pools[key]
-        self._trusted_until = {digest: end for digest, end in self._trusted_until.items() if now < end}
-        for digest, spares in list(self._spares.items()):
-            for spare in [each for each in spares if now >= each.expires_at]:
-                spares.remove(spare)
-                self.start(spare.logged_in.close)
-            if not spares:
-                del self._spares[digest]
+        self.trust.expire()
+        for spare in self._spares.expired():
+            self.start(spare.logged_in.close)
 
     @property
     def is_empty(self) -> bool:

@@ -52,7 +52,7 @@ def refusing(code: int, nursery: trio.Nursery) -> tuple[Pools, FakePool]:
     pools = Pools("main", PoolConfig())
     pools.start = nursery.start_soon
     pools.connect = Connect(lambda client: [], reach)
-    key = PoolKey(cast("Member", object()), "/", "guest", pools._digest(Credential("guest", Secret("guest"))))
+    key = PoolKey(cast("Member", object()), "/", "guest", pools.trust.digest(Credential("guest", Secret("guest"))))
     pool = FakePool(key)
     pools.pools[key] = cast("Pool", pool)
     return pools, pool
@@ -81,9 +81,9 @@ async def test_a_wrong_password_ends_nothing_and_is_not_remembered(
         with pytest.raises(LoginDenied):
             await pools.check(attempt(f"wrong {number}"))
     assert pool.lost == []
-    assert not pools._trusted_until
+    assert not len(pools.trust)
     assert not len(pools._attempts)
-    assert not pools._spares
+    assert not len(pools._spares)
 
 
 async def test_a_broker_that_refuses_everybody_for_now_ends_nothing(
@@ -114,7 +114,7 @@ async def test_a_broker_that_never_answers_locks_no_pool(
     async def come() -> Pool:
         await pools.check(attempt())
         credential = Credential("guest", Secret("guest"))
-        return await pools._pool(Client(vhost="/"), credential, pools._digest(credential))
+        return await pools._pool(Client(vhost="/"), credential, pools.trust.digest(credential))
 
     for _ in range(2):
         with trio.fail_after(60), pytest.raises(Unreachable) as failed:
@@ -164,10 +164,10 @@ async def test_a_token_that_is_refused_ends_the_pools_of_its_own_user_alone(
     pools, _ = refusing(AccessRefused.code, nursery)
     found = {}
     for user in ("first", "second"):
-        digest = pools._digest(Credential(user, Secret(f"token of {user}"), is_token=True))
+        digest = pools.trust.digest(Credential(user, Secret(f"token of {user}"), is_token=True))
         key = PoolKey(cast("Member", object()), "/", user, digest)
         found[user] = FakePool(key)
         pools.pools[key] = cast("Pool", found[user])
-    pools.revoke(pools._digest(Credential("first", Secret("next"), is_token=True)))
+    pools.revoke(pools.trust.digest(Credential("first", Secret("next"), is_token=True)))
     assert found["first"].lost
     assert not found["second"].lost
