@@ -40,6 +40,8 @@ and puts TCP streams together again, so that a file decodes as live traffic does
 
 `pipeline` makes tables of captures on Spark, and answers of tables: the extra `amqproxy[pipeline]`.
 
+`tokens` checks OAuth 2 tokens by the keys of their issuer, for logins at the proxy.
+
 `testing` has the fixtures of pytest: a broker and a proxy for tests, in threads.
 
 `configuration` reads the configuration file into types. `process` has the log, the owner of each failure, and what a

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
 import msgspec
 
 from amqproxy.configuration.tls_config import CertificateLogin
+from amqproxy.configuration.token_config import LoginTokens, check_url
 from amqproxy.configuration.values import Count, Seconds, Strict
 from amqproxy.rules.matching.match import parse_network
 
 LoginMechanism = Literal["PLAIN", "AMQPLAIN", "EXTERNAL", "ANONYMOUS"]
-
-
-def _check_url(key: str, url: str) -> None:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f".{key}: {url} is not a URL that begins with http:// or https://")
-    if parts.username is not None:
-        raise ValueError(f".{key}: the URL for {parts.hostname} has a user before its host: leave it out")
 
 
 class LoginCallback(Strict, frozen=True):
@@ -41,39 +33,9 @@ class LoginCallback(Strict, frozen=True):
     """File with the authorities that may have signed its certificate; by default, those of the system."""
 
     def __post_init__(self) -> None:
-        _check_url("url", self.url)
+        check_url("url", self.url)
         if self.vhost_url:
-            _check_url("vhost_url", self.vhost_url)
-
-
-class LoginTokens(Strict, frozen=True):
-    """OAuth 2 access tokens (JWT, RFC 9068) that clients send as their passwords."""
-
-    keys: Annotated[str, msgspec.Meta(min_length=1)]
-    """A URL or a file with the issuer's key set (JWKS, RFC 7517)."""
-    issuer: str = ""
-    """The only accepted issuer (`iss`); by default, any that signs with one of the keys."""
-    audience: str = ""
-    """The audience (`aud`) that tokens must have; by default, it is not checked."""
-    algorithms: tuple[
-        Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA"],
-        ...,
-    ] = ("RS256", "ES256")
-    """Accepted signatures. Symmetric ones and none are never accepted."""
-    user_claim: str = "sub"
-    """The claim that names the user."""
-    leeway: Annotated[float, msgspec.Meta(ge=0, le=600)] = 10.0
-    """Difference between the clocks of the issuer and this machine that is tolerated, in seconds."""
-    refresh: Seconds = 600.0
-    """Time after which the key set is fetched again; it is also fetched for a key that it lacks."""
-    ca: str = ""
-    """File with the authorities that may have signed the certificate of the key set's server; by default, those of the
-    system.
-    """
-
-    def __post_init__(self) -> None:
-        if "://" in self.keys:
-            _check_url("keys", self.keys)
+            check_url("vhost_url", self.vhost_url)
 
 
 class AnonymousLogin(Strict, frozen=True):
@@ -145,7 +107,7 @@ class TokenGrant(Strict, frozen=True):
     """File with the authorities that may have signed its certificate; by default, those of the system."""
 
     def __post_init__(self) -> None:
-        _check_url("url", self.url)
+        check_url("url", self.url)
         if bool(self.client_secret_file) == bool(self.client_secret_env):
             raise ValueError("a client has a secret: name its `client_secret_file` or its `client_secret_env`")
 

@@ -19,7 +19,6 @@ import pytest
 from pika.adapters.blocking_connection import BlockingConnection
 
 from amqproxy.proxy.logins.password_hash import hash_password
-from tests.proxy.logins.issuer import Issuer
 from tests.real.clients import Broker
 from tests.real.clients.scenarios import CLIENTS, SCENARIOS
 from tests.real.own import OwnBroker
@@ -27,6 +26,7 @@ from tests.real.poll import until
 from tests.real.proxy import Proxy, StartProxy
 from tests.real.rabbitmq import RabbitMQ, running
 from tests.real.rabbitmq_installation import installation
+from tests.tokens.issuer import Issuer
 
 pytestmark = [pytest.mark.real, pytest.mark.once]
 

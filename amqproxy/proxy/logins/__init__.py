@@ -9,12 +9,13 @@ connection.update-secret.
 - `logins` has all checks and sources of a config, and their tasks; a reload makes new ones with `read`, then applies
   them.
 - `login_renewal` checks the further secrets of a client, by connection.update-secret.
-- `configured_login` is the check: it asks `token_check`, with the issuer's `key_set`; `user_directory`, the users of a
-  file, with `password_hash`; or `user_service`, by HTTP. `login_memory` remembers accepted logins and joins equal ones,
+- `configured_login` is the check: it asks `token_check`; `user_directory`, the users of a file, with
+  `password_hash`; or `user_service`, by HTTP. `login_memory` remembers accepted logins and joins equal ones,
   `failure_delays` slows guesses, `fair_turns` bounds checks at the same time, fair by `client_network`.
 - `credential_sources` makes the sources: `credential_file`, and `renewed_token` with tokens of a `token_issuer` or of
-  `addon_tokens`; `successors` passes new ones on. `token_claims` reads tokens, `web_client` is HTTP for all of them.
+  `addon_tokens`; `successors` passes new ones on. Tokens are read and checked by `amqproxy.tokens`.
 
-Imports: `amqproxy.configuration`, `amqproxy.rules`, `amqproxy.sockets`, `amqproxy.process`, `amqproxy.taps.metrics`,
-`amqproxy.addons`, trio in the shells; the packages of the extra `logins` only when they are needed.
+Imports: `amqproxy.tokens`, `amqproxy.configuration`, `amqproxy.rules`, `amqproxy.sockets`, `amqproxy.process`,
+`amqproxy.taps.metrics`, `amqproxy.addons`, trio in the shells; the packages of the extra `logins` only when they are
+needed.
 """

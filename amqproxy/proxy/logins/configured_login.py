@@ -16,11 +16,11 @@ from amqproxy.proxy.logins.client_network import client_network
 from amqproxy.proxy.logins.failure_delays import FailureDelays
 from amqproxy.proxy.logins.login_memory import LoginMemory
 from amqproxy.proxy.logins.token_check import TokenCheck
-from amqproxy.proxy.logins.token_claims import is_token
 from amqproxy.proxy.logins.user_directory import UserDirectory
 from amqproxy.proxy.logins.user_service import UserService
 from amqproxy.rules.matching.match import parse_network
 from amqproxy.sockets.proxy_protocol import plain_address
+from amqproxy.tokens.token_claims import is_token
 
 ANSWER_TIME = 0.5
 """Seconds that are left of a client's handshake to send it the refusal."""

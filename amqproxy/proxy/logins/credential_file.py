@@ -13,8 +13,8 @@ from amqproxy.process.log import logger
 from amqproxy.process.watched_files import WatchedFiles
 from amqproxy.proxy.logins.credential import Credential, CredentialFailed
 from amqproxy.proxy.logins.successors import Renewed, Successors
-from amqproxy.proxy.logins.token_claims import expiry_of
 from amqproxy.rules.rewriting.secret import Secret
+from amqproxy.tokens.token_claims import expiry_of
 
 INTERVAL = 2.0
 """Seconds between two looks for changes of the file."""

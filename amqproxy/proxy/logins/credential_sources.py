@@ -16,9 +16,9 @@ from amqproxy.proxy.logins.credential import Credential, CredentialFailed, Crede
 from amqproxy.proxy.logins.credential_file import CredentialFile, FixedCredential
 from amqproxy.proxy.logins.renewed_token import NewToken, RenewedToken
 from amqproxy.proxy.logins.token_issuer import TokenIssuer
-from amqproxy.proxy.logins.web_client import WebClient
 from amqproxy.proxy.upstream import MAIN
 from amqproxy.rules.rewriting.secret import Secret
+from amqproxy.tokens.web_client import WebClient
 
 CountRenewal = Callable[[str, str], None]
 """Counts a renewal by its upstream and its outcome, which are those of `amqproxy_token_renewals_total`."""

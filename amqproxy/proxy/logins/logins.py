@@ -16,13 +16,13 @@ from amqproxy.proxy.logins.configured_login import ConfiguredLogin, Count
 from amqproxy.proxy.logins.credential import CredentialSource
 from amqproxy.proxy.logins.credential_sources import Sources, credential_sources
 from amqproxy.proxy.logins.fair_turns import FairTurns
-from amqproxy.proxy.logins.key_set import KeySet
 from amqproxy.proxy.logins.login_check import Login
 from amqproxy.proxy.logins.token_check import TokenCheck
 from amqproxy.proxy.logins.user_directory import UserDirectory
 from amqproxy.proxy.logins.user_service import UserService
-from amqproxy.proxy.logins.web_client import WebClient
 from amqproxy.taps.metrics import RENEWAL_OUTCOMES, Metrics
+from amqproxy.tokens.key_set import KeySet
+from amqproxy.tokens.web_client import WebClient
 
 Checks = dict[str, ConfiguredLogin]
 

@@ -16,9 +16,9 @@ from amqproxy.configuration.login_config import TokenGrant
 from amqproxy.configuration.resources import ConfigResources
 from amqproxy.proxy.logins.credential import CredentialFailed
 from amqproxy.proxy.logins.renewed_token import NewToken
-from amqproxy.proxy.logins.token_claims import expiry_of
-from amqproxy.proxy.logins.web_client import Answer, WebClient, WebFailed
 from amqproxy.rules.rewriting.secret import Secret
+from amqproxy.tokens.token_claims import expiry_of
+from amqproxy.tokens.web_client import Answer, WebClient, WebFailed
 
 MAX_TOKEN = 64 * 1024
 """Longest token, in characters: it has to fit in one frame."""

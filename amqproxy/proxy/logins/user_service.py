@@ -10,7 +10,7 @@ from amqproxy.configuration.login_config import LoginCallback
 from amqproxy.process.log import logger
 from amqproxy.proxy.logins.attempt import Identity, LoginAttempt, LoginDenied
 from amqproxy.proxy.logins.fair_turns import FairTurns
-from amqproxy.proxy.logins.web_client import WebClient, WebFailed
+from amqproxy.tokens.web_client import WebClient, WebFailed
 
 ANSWERED = (200, 201)
 """Statuses that RabbitMQ takes for an answer."""

@@ -12,7 +12,7 @@ from amqproxy.proxy.logins.credential import Credential, CredentialFailed, Crede
 from amqproxy.proxy.logins.credential_file import CredentialFile, FixedCredential
 from amqproxy.rules.rewriting.secret import Secret
 from tests.proxy.logins.attempts import until
-from tests.proxy.logins.issuer import Issuer
+from tests.tokens.issuer import Issuer
 
 
 def replace(path: Path, text: str) -> None:

@@ -21,8 +21,8 @@ from amqproxy.proxy.logins.logins import Logins
 from amqproxy.taps.metrics import Metrics
 from tests.logged import log
 from tests.proxy.logins.attempts import attempt, until, write_users
-from tests.proxy.logins.issuer import Issuer
-from tests.proxy.logins.web_service import Reply, WebService
+from tests.tokens.issuer import Issuer
+from tests.tokens.web_service import Reply, WebService
 
 __all__ = ["log"]
 

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from amqproxy.configuration.login_config import LoginConfig, LoginTokens
+from amqproxy.configuration.login_config import LoginConfig
+from amqproxy.configuration.token_config import LoginTokens
 from amqproxy.proxy.logins.attempt import LoginDenied
 from amqproxy.proxy.logins.configured_login import ConfiguredLogin
-from amqproxy.proxy.logins.key_set import KeySet
 from amqproxy.proxy.logins.token_check import TokenCheck
-from amqproxy.proxy.logins.web_client import WebClient
+from amqproxy.tokens.key_set import KeySet
+from amqproxy.tokens.web_client import WebClient
 from tests.proxy.logins.attempts import Counts, attempt
-from tests.proxy.logins.issuer import Issuer
-from tests.proxy.logins.web_service import Reply, WebService
+from tests.tokens.issuer import Issuer
+from tests.tokens.web_service import Reply, WebService
 
 
 @pytest.fixture

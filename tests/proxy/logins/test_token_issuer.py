@@ -13,10 +13,10 @@ from amqproxy.configuration.login_config import TokenGrant
 from amqproxy.proxy.logins.credential import CredentialFailed
 from amqproxy.proxy.logins.renewed_token import NewToken
 from amqproxy.proxy.logins.token_issuer import TokenIssuer
-from amqproxy.proxy.logins.web_client import WebClient
 from amqproxy.rules.rewriting.secret import Secret
-from tests.proxy.logins.issuer import Issuer
-from tests.proxy.logins.web_service import Reply, WebService
+from amqproxy.tokens.web_client import WebClient
+from tests.tokens.issuer import Issuer
+from tests.tokens.web_service import Reply, WebService
 
 CANARY = "canary-9d1f"
 

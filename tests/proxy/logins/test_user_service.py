@@ -12,9 +12,9 @@ from amqproxy.configuration.login_config import LoginCallback, LoginConfig
 from amqproxy.proxy.logins.attempt import Identity, LoginDenied
 from amqproxy.proxy.logins.configured_login import ConfiguredLogin
 from amqproxy.proxy.logins.user_service import UserService
-from amqproxy.proxy.logins.web_client import Answer, WebClient, WebFailed
+from amqproxy.tokens.web_client import Answer, WebClient, WebFailed
 from tests.proxy.logins.attempts import Counts, attempt
-from tests.proxy.logins.web_service import Reply, WebService
+from tests.tokens.web_service import Reply, WebService
 
 
 def checks(service: WebService, *, cache: float = 60) -> UserService:

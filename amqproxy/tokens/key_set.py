@@ -8,11 +8,11 @@ from typing import Any
 
 import trio
 
-from amqproxy.configuration.login_config import LoginTokens
 from amqproxy.configuration.resources import ConfigResources
+from amqproxy.configuration.token_config import TokenKeys
 from amqproxy.process.log import logger
-from amqproxy.proxy.logins.token_claims import WrongToken, decoded
-from amqproxy.proxy.logins.web_client import WebClient, WebFailed
+from amqproxy.tokens.token_claims import WrongToken, decoded
+from amqproxy.tokens.web_client import WebClient, WebFailed
 
 PAUSE = 10.0
 """Shortest time between two fetches that tokens with an unknown key cause, in seconds."""
@@ -36,12 +36,13 @@ KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 class KeySet:
     """Public keys by id. `client` is what asks a server for them."""
 
-    def __init__(self, config: LoginTokens, client: WebClient | None) -> None:
+    def __init__(self, config: TokenKeys, client: WebClient | None) -> None:
         self._config = config
         self._client = client
         self._keys: list[Any] = []
         self._began = float("-inf")
         self._fetching = trio.Lock()
+        self._is_wanted = trio.Event()
         self.fault = "the keys have not been fetched"
         """The reason why the last fetch failed, or ""."""
         self.on_change: Callable[[], None] = lambda: None
@@ -61,12 +62,23 @@ class KeySet:
                 found = self._found(kid, algorithm)
         return found
 
+    def known(self, kid: str | None, algorithm: str) -> list[Any]:
+        """Return the keys like `keys_for`, without waiting: for an unknown id, `run` fetches the set again."""
+        found = self._found(kid, algorithm)
+        if not found:
+            self._is_wanted.set()
+        return found
+
     async def run(self) -> None:
-        """Fetch the keys now and after each `refresh`, sooner after a failure; forever."""
+        """Fetch the keys now and after each `refresh`, sooner after a failure or for an unknown key; forever."""
         while True:
+            self._is_wanted = trio.Event()
             async with self._fetching:
                 await self._fetch()
-            await trio.sleep(min(self._config.refresh, RETRY) if self.fault else self._config.refresh)
+            pause = min(self._config.refresh, RETRY) if self.fault else self._config.refresh
+            await trio.sleep(min(PAUSE, pause))
+            with trio.move_on_after(max(0.0, pause - PAUSE)):
+                await self._is_wanted.wait()
 
     def _found(self, kid: str | None, algorithm: str) -> list[Any]:
         kind = KINDS[algorithm[:2]]

@@ -11,11 +11,11 @@ import trio
 from joserfc.jwk import OctKey
 from trio.testing import MockClock
 
-from amqproxy.configuration.login_config import LoginTokens
-from amqproxy.proxy.logins.key_set import PAUSE, KeySet, public_keys
-from amqproxy.proxy.logins.web_client import WebFailed
+from amqproxy.configuration.token_config import LoginTokens
+from amqproxy.tokens.key_set import PAUSE, KeySet, public_keys
+from amqproxy.tokens.web_client import WebFailed
 from tests.proxy.logins.attempts import until
-from tests.proxy.logins.issuer import Issuer
+from tests.tokens.issuer import Issuer
 
 
 class Fetched(KeySet):
@@ -121,3 +121,17 @@ async def test_a_key_is_used_for_its_kind_of_signature_only(issuer: Issuer, auto
         ("EdDSA", ["ed"]),
     ]:
         assert [key.kid for key in await keys.keys_for(None, algorithm)] == expected, algorithm
+
+
+async def test_an_unknown_key_that_nobody_waits_for_is_fetched_soon(autojump_clock: MockClock, issuer: Issuer) -> None:
+    keys = Fetched(lambda: issuer.key_set("rsa"), refresh=600.0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(keys.run)
+        await trio.sleep(100)
+        assert keys.known("rsa", "RS256")
+        keys.document = issuer.key_set
+        assert not keys.known("other", "RS256")
+        await trio.sleep(1)
+        assert keys.known("other", "RS256")
+        assert keys.fetches == 2
+        nursery.cancel_scope.cancel()

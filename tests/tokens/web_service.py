@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -40,7 +41,7 @@ class WebService:
 
 
 @contextmanager
-def web_service() -> Iterator[WebService]:
+def web_service(tls: ssl.SSLContext | None = None) -> Iterator[WebService]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -78,7 +79,9 @@ def web_service() -> Iterator[WebService]:
             """A client that has gone is no fault of this server."""
 
     server = Server(("127.0.0.1", 0), Handler)
-    service = WebService(f"http://127.0.0.1:{server.server_address[1]}")
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    service = WebService(f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_address[1]}")
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:

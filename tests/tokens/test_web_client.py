@@ -10,8 +10,8 @@ import trio
 import trustme
 
 from amqproxy.configuration.config import ConfigError
-from amqproxy.proxy.logins.web_client import WebClient, WebFailed
-from tests.proxy.logins.web_service import Reply, WebService
+from amqproxy.tokens.web_client import WebClient, WebFailed
+from tests.tokens.web_service import Reply, WebService
 
 
 async def test_a_form_is_posted(service: WebService) -> None:

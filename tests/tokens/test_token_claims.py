@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.proxy.logins.token_claims import WrongToken, expiry_of, header_of, is_token, time_of
+from amqproxy.tokens.token_claims import WrongToken, expiry_of, header_of, is_token, time_of
 
 
 def token_of(header: bytes, claims: bytes) -> str:
