@@ -42,6 +42,8 @@ It is a separate asyncio process, which speaks to a proxy only through its contr
       selected      some frames of a packet, with their rows
       frame_query, message_query, ring_reading   searches for them
       row_writer    frames as rows of JSON, from their bytes
+    broker_objects  the integrated broker's objects, a page at a time
+      policy_reach  what a policy would apply to
     dissection      the fields of one frame, with their byte ranges (field)
       amqp010_dissection   the same for 0-10, whose values are in `amqp010_values`
     body_reader     decodes bodies in child processes (`amqproxy.bodies`)

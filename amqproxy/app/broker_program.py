@@ -18,6 +18,7 @@ from amqproxy.app.branch_gauges import count_branches
 from amqproxy.app.certificate_watch import watch_certificates
 from amqproxy.app.interpreter import keep_pauses_short
 from amqproxy.app.listeners import address_of, announce, contexts_of, open_broker
+from amqproxy.app.managed_broker import managed
 from amqproxy.app.printing import PrintSettings
 from amqproxy.app.reload import renew_certificates
 from amqproxy.app.signals import ENDING, handle_ending, handle_hangup, report_to_systemd
@@ -31,14 +32,12 @@ from amqproxy.broker.storage.data_directory import StoreError
 from amqproxy.broker.storage.store import NAME
 from amqproxy.configuration.config import Config, ListenerConfig, RecordConfig
 from amqproxy.control.broker_request_handler import BrokerRequestHandler
-from amqproxy.control.management.broker_management import BrokerManagement, ListenerFacts
 from amqproxy.control.recording_control import RecordingControl
 from amqproxy.control.statistics import Statistics
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import kept_up, supervised
 from amqproxy.process.systemd import Systemd
 from amqproxy.proxy.loop_lag import LoopLag
-from amqproxy.proxy.open_listener import OpenListener
 from amqproxy.sockets.tls import files_of
 from amqproxy.taps.metrics import Metrics
 
@@ -97,15 +96,7 @@ async def run_broker(config: Config, printed: PrintSettings | None = None) -> No
             time=time.time,
             statistics=Statistics(metrics.registry, lambda: (lag.last, lag.most), started=started, time=time.time),
             recording=RecordingControl(watchers.recorder, config.record, recorded_by_broker),
-            management=BrokerManagement(
-                server.broker,
-                server.served,
-                [_listener_facts(each) for each in listeners],
-                directory=None if own.data is None else Path(own.data),
-                most_connections=own.limits.connections,
-                started=started,
-                time=time.time,
-            ),
+            management=managed(server, listeners, own, started),
             listen=[address_of(each.listener) for each in listeners],
         )
         signals = stack.enter_context(trio.open_signal_receiver(*ENDING))
@@ -135,11 +126,6 @@ async def run_broker(config: Config, printed: PrintSettings | None = None) -> No
     if not is_done:
         raise KeyboardInterrupt
     watchers.check_reader()
-
-
-def _listener_facts(opened: OpenListener) -> ListenerFacts:
-    host, port = opened.listener.socket.getsockname()[:2]
-    return ListenerFacts(host, port, opened.tls is not None)
 
 
 def recorded_by_broker(config: RecordConfig) -> RecordConfig:

@@ -17,6 +17,7 @@ from amqproxy.app.certificate_watch import watch_certificates
 from amqproxy.app.client_upstreams import check_passwords, routes_of
 from amqproxy.app.interpreter import keep_pauses_short
 from amqproxy.app.listeners import Listeners, address_of, announce, contexts_of, open_broker, open_listeners
+from amqproxy.app.managed_broker import managed
 from amqproxy.app.printing import PrintSettings
 from amqproxy.app.pump_threads import open_pumps
 from amqproxy.app.reload import Reloader, mirror_upstreams
@@ -154,6 +155,7 @@ async def run(
             upstreams=UpstreamControl(upstreams, server.moves, logins.renewals),
             switches=SwitchControl(switches, lambda: _passing(listeners)) if switches else None,
             broker=BrokerControl(broker.broker, lambda: _is_redacting(server)) if broker else None,
+            management=managed(broker, own_listeners, config.broker, started) if broker else None,
         )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(handle_ending, signals, drain, nursery.cancel_scope)

@@ -548,7 +548,7 @@ BROKER_REQUESTS = frozenset(
 MANAGEMENT_REQUESTS = frozenset(
     each.__struct_config__.tag for each in (ShowBroker, LogInToBroker, ListBrokerObjects, SampleBroker, ChangeBroker)
 )
-"""Names of the requests that only a broker by itself can answer."""
+"""Names of the requests of management APIs, which only an integrated broker can answer."""
 
 SWITCH_REQUESTS = frozenset(
     each.__struct_config__.tag

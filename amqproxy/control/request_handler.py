@@ -15,6 +15,7 @@ from amqproxy.control.broker_control import BrokerControl
 from amqproxy.control.client_name import client_name, shown_text
 from amqproxy.control.dialects import Entry
 from amqproxy.control.held_commands import HeldCommand, held_command
+from amqproxy.control.management.broker_management import BrokerManagement
 from amqproxy.control.numbered import numbered, numbered_or_all
 from amqproxy.control.recording_control import RecordingControl
 from amqproxy.control.request import (
@@ -133,8 +134,9 @@ class RequestHandler:
 
     `now` is the sessions' clock, `time` the time of day, both in seconds. `statistics` are those of the process, if
     they are kept. `rules` changes the rules, `recording` controls the recording if this proxy can record, `broker`
-    shows the integrated broker if there is one, `upstreams` the members of upstreams, `switches` the switches between
-    them if there may be any. `listen` returns the addresses where clients connect.
+    shows the integrated broker if there is one, and `management` changes it; `upstreams` are the members of
+    upstreams, `switches` the switches between them if there may be any. `listen` returns the addresses where clients
+    connect.
     """
 
     def __init__(
@@ -148,12 +150,14 @@ class RequestHandler:
         rules: RuleControl | None = None,
         recording: RecordingControl | None = None,
         broker: BrokerControl | None = None,
+        management: BrokerManagement | None = None,
         upstreams: UpstreamControl | None = None,
         switches: SwitchControl | None = None,
         listen: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._listen = listen
         self._broker_control = broker
+        self._management = management
         self._upstreams = upstreams
         self._switches = switches
         self._recording = recording
@@ -165,7 +169,7 @@ class RequestHandler:
         self._now = now
         self._time = time
 
-    async def answered(self, request: AnyRequest) -> Response | ListResponse:
+    async def answered(self, request: AnyRequest) -> Response | ListResponse | StreamedList:
         """Return the response, as `answer` does, or wait for it.
 
         Rules are read in a thread, those of one request at a time, so that no client of the proxy waits for that.
@@ -176,6 +180,8 @@ class RequestHandler:
             return await self._recording.answer(request)
         if isinstance(request, Reload):
             return await self._reloaded()
+        if isinstance(request, ChangeBroker):
+            return await self._broker_management().change(request)
         if isinstance(request, CompareSwitch):
             return ListResponse("queues", iter(await self._switch_control().compared(request.switch)))
         if isinstance(request, BeginSwitch | BackSwitch | ForthSwitch | SettleSwitch | ForgetSwitch):
@@ -195,12 +201,13 @@ class RequestHandler:
             raise RequestError("not-reloaded", str(fault)) from None
         return {"rules": len(self._registry.rules.lasting), "restart": list(restart)}
 
-    def answer(self, request: AnyRequest) -> Response | ListResponse:
+    def answer(self, request: AnyRequest) -> Response | ListResponse | StreamedList:
         """Return the response to a request that need not wait. `RequestError` if it cannot be carried out."""
         match request:
             case Hello():
-                left_out = MANAGEMENT_REQUESTS if self._broker_control else MANAGEMENT_REQUESTS | BROKER_REQUESTS
-                left_out |= SWITCH_REQUESTS if self._switches is None else frozenset()
+                left_out = frozenset() if self._broker_control else BROKER_REQUESTS
+                left_out |= frozenset() if self._management else MANAGEMENT_REQUESTS
+                left_out |= frozenset() if self._switches else SWITCH_REQUESTS
                 requests = [name for name in REQUESTS if name not in left_out]
                 return {
                     "protocol": PROTOCOL,
@@ -265,8 +272,14 @@ class RequestHandler:
                 return ListResponse(*self._broker_control.entries(request))
             case ListPools():
                 return ListResponse("pools", self._upstream_control().pools())
-            case ShowBroker() | LogInToBroker() | ListBrokerObjects() | SampleBroker() | ChangeBroker():
-                raise RequestError("not-observable", "only a broker by itself has a management API")
+            case ShowBroker():
+                return self._broker_management().facts()
+            case LogInToBroker():
+                return self._broker_management().login(request)
+            case ListBrokerObjects():
+                return StreamedList("objects", self._broker_management().objects(request))
+            case SampleBroker():
+                return StreamedList("objects", self._broker_management().samples(request))
             case ListUpstreams():
                 return ListResponse("upstreams", self._upstream_control().entries(self._now()))
             case DrainUpstream() | EjectUpstream() | RestoreUpstream() | WeighUpstream() | RebalanceUpstream():
@@ -282,6 +295,7 @@ class RequestHandler:
                 | StartRecording()
                 | StopRecording()
                 | ShowRecording()
+                | ChangeBroker()
                 | CompareSwitch()
                 | BeginSwitch()
                 | BackSwitch()
@@ -290,6 +304,11 @@ class RequestHandler:
                 | ForgetSwitch()
             ):
                 raise RequestError("not-observable", "this takes its time: ask `answered`")
+
+    def _broker_management(self) -> BrokerManagement:
+        if self._management is None:
+            raise RequestError("not-observable", "this proxy has no integrated broker")
+        return self._management
 
     def _upstream_control(self) -> UpstreamControl:
         if self._upstreams is None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
 from amqproxy.control import RequestError
+from amqproxy.control.proxy_requests import ProxyRequests
+from amqproxy.control.request import MANAGEMENT_REQUESTS
 from amqproxy.dashboard.problem import Problem
 from amqproxy.dashboard.source import Source
 from amqproxy.process.log import logger
@@ -26,6 +30,14 @@ _STATUS = {
     "too-slow": 400,
     "wrong-edit": 400,
     "wrong-filter": 400,
+    "refused": 403,
+    "denied": 403,
+    "not-found": 404,
+    "no-vhost": 404,
+    "no-user": 404,
+    "invalid": 400,
+    "failed": 502,
+    "not-kept": 502,
 }
 """HTTP status by control socket error; all other errors are conflicts (409)."""
 
@@ -35,18 +47,31 @@ def can(source: Source, request: str) -> bool:
     return source.requests is not None and request in source.understood
 
 
-async def asked(source: Source, request: str, **keys: Any) -> dict[str, Any]:
-    """Return a proxy's response without `ok`; `Problem` if it refuses the request."""
+def understanding(source: Source, request: str) -> ProxyRequests:
+    """Return the client of a source that understands a request; `Problem` for any other source."""
     if source.requests is None:
         raise Problem(404, f"{source.name} is a capture: there is no proxy to ask")
     if source.understood and request not in source.understood:
-        raise Problem(
-            404, f"{source.name} does not know the request {request!r}: it is a broker by itself, or of another version"
-        )
+        lacking = "it is a broker by itself, or of another version"
+        if request in MANAGEMENT_REQUESTS:
+            lacking = "it has no integrated broker, or is of another version"
+        raise Problem(404, f"{source.name} does not know the request {request!r}: {lacking}")
+    return source.requests
+
+
+@contextmanager
+def told_problems() -> Iterator[None]:
+    """Raise a `Problem` for a request that is refused in the block."""
     try:
-        response = await source.requests.ask(request, **keys)
+        yield
     except RequestError as error:
         raise Problem(_STATUS.get(error.name, 409), str(error), error=error.name) from None
+
+
+async def asked(source: Source, request: str, **keys: Any) -> dict[str, Any]:
+    """Return a proxy's response without `ok`; `Problem` if it refuses the request."""
+    with told_problems():
+        response = await understanding(source, request).ask(request, **keys)
     return {name: value for name, value in response.items() if name != "ok"}
 
 

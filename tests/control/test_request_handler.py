@@ -11,11 +11,17 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from amqproxy import __version__
 from amqproxy.amqp091.frame import every_frame
 from amqproxy.amqp091.wire import Table
+from amqproxy.broker.broker import Broker
+from amqproxy.control.changes.access_changes import PutUser
 from amqproxy.control.client_name import MOST_TEXT
+from amqproxy.control.management.broker_management import BrokerManagement
 from amqproxy.control.message_patch import MessagePatch
 from amqproxy.control.request import (
+    MANAGEMENT_REQUESTS,
+    ChangeBroker,
     CloseSession,
     Hello,
+    ListBrokerObjects,
     ListChannels,
     ListConnections,
     ListConsumers,
@@ -24,12 +30,13 @@ from amqproxy.control.request import (
     ListSessions,
     Release,
     Reload,
+    ShowBroker,
     ShowStats,
     ShowTopology,
     WatchHeld,
 )
 from amqproxy.control.request_error import RequestError
-from amqproxy.control.request_handler import ListResponse, RequestHandler
+from amqproxy.control.request_handler import ListResponse, RequestHandler, StreamedList
 from amqproxy.control.statistics import Statistics
 from tests.control.fake_sessions import HOLD, FakeSessions, opened
 
@@ -113,6 +120,26 @@ async def test_hello_names_the_version_and_every_request() -> None:
         assert (answer["protocol"], answer["version"]) == (1, __version__)
         assert {"hello", "connections", "stats", "subscribe", "close"} <= set(answer["requests"])
         assert "broker-queues" not in answer["requests"]  # there is no integrated broker
+
+
+async def test_a_proxy_with_an_integrated_broker_answers_the_management_api() -> None:
+    async with opened() as proxy:
+        with pytest.raises(RequestError, match="has no integrated broker"):
+            proxy.handler.answer(ShowBroker())
+
+        async def reload() -> tuple[str, ...]:
+            return ()
+
+        management = BrokerManagement(Broker("1"), {})
+        handler = RequestHandler(proxy, reload, now=lambda: 0, time=lambda: 0, management=management)
+        hello = handler.answer(Hello())
+        assert set(hello["requests"]) >= MANAGEMENT_REQUESTS
+        assert handler.answer(ShowBroker())["alarms"] == []
+        objects = handler.answer(ListBrokerObjects(kind="users"))
+        assert isinstance(objects, StreamedList)
+        assert [each["name"] for each in objects.entries] == ["guest"]
+        change = PutUser(name="new", tags=())
+        assert await handler.answered(ChangeBroker(user="guest", change=change)) == {"new": True}
 
 
 async def test_connections() -> None:

@@ -1,0 +1,82 @@
+"""Objects of the integrated broker, a page of them at a time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from amqproxy.control.proxy_requests import ProxyRequests
+from amqproxy.dashboard.policy_reach import Reach, ReachCounter, Trial
+
+Entry = dict[str, Any]
+
+SECRETS = frozenset({"password_hash", "hashing_algorithm"})
+"""Keys of users that browsers do not get."""
+
+
+class ObjectPage(msgspec.Struct):
+    """A page of a list: `total` counts all objects, `filtered` those that are chosen."""
+
+    total: int
+    filtered: int
+    objects: list[Entry]
+
+
+async def pieces_of(
+    requests: ProxyRequests, kind: str, vhost: str | None = None, name: str | None = None, page: Entry | None = None
+) -> AsyncGenerator[list[Entry]]:
+    """Yield the objects of a kind in pieces; `RequestError` as `ProxyRequests` raises it."""
+    async with aclosing(requests.pieces("broker-objects", kind=kind, vhost=vhost, name=name, page=page)) as pieces:
+        async for piece in pieces:
+            yield piece
+
+
+async def queue_page(requests: ProxyRequests, vhost: str | None, page: Entry) -> ObjectPage:
+    """Return a page of queues, which the broker sorts and selects: `page` has its terms, among them a `count`."""
+    found: list[Entry] = []
+    async for piece in pieces_of(requests, "queues", vhost, page=page):
+        found += piece
+    numbers, *queues = found
+    return ObjectPage(numbers["total"], numbers["filtered"], queues)
+
+
+async def object_page(
+    pieces: AsyncGenerator[list[Entry]], is_chosen: Callable[[Entry], bool], offset: int, count: int
+) -> ObjectPage:
+    """Return a page of the objects that come in pieces, of which no others are kept."""
+    page = ObjectPage(0, 0, [])
+    async with aclosing(pieces):
+        async for piece in pieces:
+            for each in piece:
+                page.total += 1
+                if is_chosen(each):
+                    if offset <= page.filtered < offset + count:
+                        page.objects.append({key: value for key, value in each.items() if key not in SECRETS})
+                    page.filtered += 1
+    return page
+
+
+async def first_of(pieces: AsyncGenerator[list[Entry]]) -> Entry | None:
+    """Return the first object; None without one."""
+    async with aclosing(pieces):
+        async for piece in pieces:
+            for each in piece:
+                return each
+    return None
+
+
+async def reach_of(requests: ProxyRequests, vhost: str, trial: Trial) -> Reach:
+    """Return what a policy would apply to in a virtual host."""
+    kind = "operator-policies" if trial.is_operator else "policies"
+    others = [each async for piece in pieces_of(requests, kind, vhost) for each in piece]
+    counter = ReachCounter(trial, others)
+    if trial.apply_to != "exchanges":
+        async for piece in pieces_of(requests, "queues", vhost):
+            counter.add_queues(piece)
+    if trial.apply_to in ("all", "exchanges") and not trial.is_operator:
+        async for piece in pieces_of(requests, "exchanges", vhost):
+            counter.add_exchanges(piece)
+    return counter.reach
