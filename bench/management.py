@@ -1,133 +1,60 @@
-"""The management API with a large estate: import, lists, pages, scrapers, and a client's round trips beside them.
+"""The management API with a large estate: import, lists, scrapers, faults, and a client's round trips beside them.
 
 `amqproxy broker --management` gets the estate by HTTP, as an operator would give it, while a client publishes with
-confirms. Figures are seconds, milliseconds and MiB of one run: RabbitMQ takes minutes for such an estate, so that it is
-not beside it.
+confirms. Figures are seconds, milliseconds, MiB and shares of a core of one run: RabbitMQ takes minutes for such an
+estate, so that it is not beside it.
 """
 
 from __future__ import annotations
 
 import gzip
 import http.client
-import json
+import signal
 import subprocess
 import sys
 import threading
 import time
-from base64 import b64encode
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from statistics import quantiles
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
-import pika  # type: ignore[import-untyped]
 import psutil
 
-QUEUES = 50_000
-USERS = 10_000
-POLICIES = 100
-BINDINGS = 100_000
+from bench.confirms import RoundTrips, confirms
+from bench.estate import LOGIN, MIB, Answer, estate, post, queue_name
 
 SCRAPERS = 10
 SCRAPED_SECONDS = 15.0
+SCRAPED = (
+    "api/overview",
+    "api/queues?page=1&page_size=100&sort=messages&sort_reverse=true",
+    "metrics",
+)
+"""The requests of a scraper, once a second."""
+
+LISTS = (
+    "api/queues",
+    "api/queues?page=1&page_size=100&sort=messages&sort_reverse=true",
+    "api/queues?page=1&page_size=100&name=queue77&use_regex=true",
+    "api/queues?page=1&page_size=100&sort=message_stats.publish_details.rate",
+    "api/queues?disable_stats=true&enable_queue_totals=true",
+    "api/overview",
+    "metrics",
+    "api/definitions",
+)
+
+REPEATED = 3
+"""Requests for one list, of which the quickest is shown."""
+
 IDLE_SECONDS = 5.0
 
-LOGIN = {"Authorization": "Basic " + b64encode(b"guest:guest").decode(), "Content-Type": "application/json"}
+STOPPED_SECONDS = 15.0
+"""Longer than the broker waits for a control client that does not read."""
 
-MIB = 1024 * 1024
-
-
-def estate(scale: float) -> Iterator[dict[str, Any]]:
-    """Yield definitions, in documents below the API's limit on bodies."""
-    queues, users, policies, bindings = (int(each * scale) for each in (QUEUES, USERS, POLICIES, BINDINGS))
-    yield {
-        "users": [
-            {"name": f"user{n}", "password_hash": "", "tags": ["management"], "limits": {}} for n in range(users)
-        ],
-        "policies": [
-            {"vhost": "/", "name": f"policy{n}", "pattern": f"^none{n}$", "definition": {"max-length": n + 1}}
-            for n in range(policies)
-        ],
-    }
-    yield {
-        "queues": [
-            {"vhost": "/", "name": f"queue{n}", "durable": True, "auto_delete": False, "arguments": {}}
-            for n in range(queues)
-        ]
-    }
-    for first in range(0, bindings, 25_000):
-        yield {
-            "bindings": [
-                {
-                    "source": "amq.topic",
-                    "vhost": "/",
-                    "destination": f"queue{n % max(queues, 1)}",
-                    "destination_type": "queue",
-                    "routing_key": f"key.{n}",
-                    "arguments": {},
-                }
-                for n in range(first, min(first + 25_000, bindings))
-            ]
-        }
-
-
-class RoundTrips:
-    """A client that publishes and waits for the confirm, again and again, in a thread of its own."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._is_over = False
-        self.times: list[float] = []
-        self._thread = threading.Thread(target=self._run)
-
-    def _run(self) -> None:
-        connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", self._port, heartbeat=0))
-        channel = connection.channel()
-        channel.confirm_delivery()
-        channel.queue_declare("beside", exclusive=True)
-        while not self._is_over:
-            began = time.perf_counter()
-            channel.basic_publish("", "beside", b"x" * 100)
-            self.times.append(time.perf_counter() - began)
-            time.sleep(0.002)
-        connection.close()
-
-    def __enter__(self) -> RoundTrips:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over = True
-        self._thread.join()
-
-    @property
-    def worst(self) -> str:
-        """The median, p99, p99.9 and the longest, in milliseconds."""
-        parts = quantiles(self.times, n=1000)
-        found = (parts[499], parts[989], parts[998], max(self.times))
-        return " · ".join(f"{each * 1000:.1f}" for each in found) + f" ms ({len(self.times)})"
-
-
-class Answer:
-    """A GET: seconds to the first byte and in all, and the bytes of the body."""
-
-    def __init__(self, port: int, path: str, **headers: str) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-        began = time.perf_counter()
-        connection.request("GET", f"/api/{path}", headers={**LOGIN, **headers})
-        response = connection.getresponse()
-        first = response.read(1)
-        self.first = time.perf_counter() - began
-        self.body = first + response.read()
-        self.seconds = time.perf_counter() - began
-        self.status = response.status
-        connection.close()
-
-    def __str__(self) -> str:
-        size = len(self.body) / MIB
-        return (
-            f"{self.status} · first byte {self.first * 1000:.0f} ms · all {self.seconds * 1000:.0f} ms · {size:.1f} MiB"
-        )
+FLOODED_SECONDS = 10.0
+FLOODERS = 12
+FLOOD = b" " * (10 * MIB - 1024)
+"""A body just below the API's limit."""
 
 
 @contextmanager
@@ -152,16 +79,6 @@ def running() -> Iterator[tuple[psutil.Process, int, int]]:
             process.wait(60)
 
 
-def post(port: int, body: Mapping[str, Any]) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
-    connection.request("POST", "/api/definitions", json.dumps(body), LOGIN)
-    response = connection.getresponse()
-    text = response.read()
-    if response.status >= 300:
-        raise RuntimeError(f"import: {response.status} {text[:200]!r}")
-    connection.close()
-
-
 @contextmanager
 def peak(process: psutil.Process) -> Iterator[list[float]]:
     """Measure the MiB that a process takes more at the most while the block runs."""
@@ -180,69 +97,182 @@ def peak(process: psutil.Process) -> Iterator[list[float]]:
         thread.join()
 
 
-def measure(scale: float = 1.0) -> Iterator[tuple[str, str]]:
-    """Yield the figures, each with what it is of."""
-    with running() as (broker, amqp, port):
-        Answer(port, "overview")
-        [api] = broker.children()
-        with RoundTrips(amqp) as idle:
+def cpu(process: psutil.Process) -> float:
+    """Return the processor seconds that a process has used."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+class Scene:
+    """A broker with its API, and the figures of one part of the measurement after the other."""
+
+    def __init__(self, broker: psutil.Process, amqp: int, port: int) -> None:
+        self._broker = broker
+        self._amqp = amqp
+        self._port = port
+        self._idle = RoundTrips()
+
+    @property
+    def _api(self) -> psutil.Process:
+        [api] = self._broker.children()
+        return api
+
+    def _beside(self, beside: RoundTrips) -> tuple[str, str]:
+        more = (beside.p99 - self._idle.p99) * 1000
+        return "  publish to confirm beside it", f"{beside} · p99 {more:+.1f} ms"
+
+    def idle(self) -> Iterator[tuple[str, str]]:
+        Answer(self._port, "api/overview")
+        with confirms(self._amqp) as self._idle:
             time.sleep(IDLE_SECONDS)
-        yield "publish to confirm, idle: median, p99, p99.9, most", idle.worst
-        with RoundTrips(amqp) as beside:
-            began = time.perf_counter()
+        yield "publish to confirm, idle: median, p99, p99.9, longest", str(self._idle)
+
+    def imported(self, scale: float) -> Iterator[tuple[str, str]]:
+        seconds = 0.0
+        before = cpu(self._broker), cpu(self._api)
+        with confirms(self._amqp) as beside:
             for part in estate(scale):
-                post(port, part)
-            seconds = time.perf_counter() - began
-        yield "import", f"{seconds:.1f} s"
-        yield "publish to confirm beside the import", beside.worst
-        for path in (
-            "queues",
-            "queues?page=1&page_size=100&sort=messages&sort_reverse=true",
-            "queues?page=1&page_size=100&sort=message_stats.publish_details.rate",
-            "queues?disable_stats=true&enable_queue_totals=true",
-            "definitions",
-        ):
-            with RoundTrips(amqp) as beside, peak(broker) as in_broker, peak(api) as in_api:
-                answer = Answer(port, path)
-            yield f"GET {path}", f"{answer} · broker +{in_broker[0]:.1f} MiB · API +{in_api[0]:.1f} MiB"
-            yield "  publish to confirm beside it", beside.worst
-        packed = Answer(port, "queues", **{"Accept-Encoding": "gzip"})
-        yield "GET queues, gzip", f"{packed} of {len(gzip.decompress(packed.body)) / MIB:.1f}"
-        before = broker.cpu_times()
-        time.sleep(SCRAPED_SECONDS)
-        between = broker.cpu_times()
-        yield "broker with sampling alone", _share(before, between)
-        with RoundTrips(amqp) as beside:
-            threads = [threading.Thread(target=_scrape, args=(port,)) for _ in range(SCRAPERS)]
-            before = broker.cpu_times()
+                began = time.perf_counter()
+                post(self._port, part)
+                seconds += time.perf_counter() - began
+        used = cpu(self._broker) - before[0], cpu(self._api) - before[1]
+        yield "import", f"{seconds:.1f} s · broker {used[0]:.1f} s of processor · API {used[1]:.1f} s"
+        yield self._beside(beside)
+
+    def lists(self) -> Iterator[tuple[str, str]]:
+        sizes = {}
+        for path in LISTS:
+            with confirms(self._amqp) as beside, peak(self._broker) as in_broker, peak(self._api) as in_api:
+                before = cpu(self._broker), cpu(self._api)
+                answers = [Answer(self._port, path) for _ in range(REPEATED)]
+                used = [(cpu(self._broker) - before[0]) / REPEATED, (cpu(self._api) - before[1]) / REPEATED]
+            answer = min(answers, key=lambda each: each.first)
+            sizes[path] = len(answer.body)
+            yield (
+                f"GET /{path}",
+                f"{answer} · broker +{in_broker[0]:.1f} MiB, {used[0] * 1000:.0f} ms of processor · "
+                f"API +{in_api[0]:.1f} MiB, {used[1] * 1000:.0f} ms",
+            )
+            yield self._beside(beside)
+        brief = sizes["api/queues?disable_stats=true&enable_queue_totals=true"]
+        yield "  bytes with disable_stats=true", f"{100 * brief / sizes['api/queues']:.0f} % of all"
+        packed = Answer(self._port, "api/queues", **{"Accept-Encoding": "gzip"})
+        yield "GET /api/queues, gzip", f"{packed} of {len(gzip.decompress(packed.body)) / MIB:.1f}"
+
+    def scraped(self) -> Iterator[tuple[str, str]]:
+        alone = self._shares(lambda: time.sleep(SCRAPED_SECONDS))
+        yield "sampling alone", f"broker {alone[0]:.1f} % of a core · API {alone[1]:.1f} %"
+        shares = self._shares(self._scrape_all)
+        yield (
+            f"{SCRAPERS} scrapers at 1 Hz",
+            f"broker {shares[0]:.1f} %, {shares[0] - alone[0]:+.1f} · API {shares[1]:.1f} %",
+        )
+        with confirms(self._amqp) as beside:
+            self._scrape_all()
+        yield self._beside(beside)
+
+    def _shares(self, work: Callable[[], None]) -> tuple[float, float]:
+        """Return the percentages of a core that the broker and its API use during some work."""
+        broker, api = self._broker, self._api
+        began, before = time.monotonic(), (cpu(broker), cpu(api))
+        work()
+        seconds = time.monotonic() - began
+        return 100 * (cpu(broker) - before[0]) / seconds, 100 * (cpu(api) - before[1]) / seconds
+
+    def _scrape_all(self) -> None:
+        threads = [threading.Thread(target=self._scrape, args=(n / SCRAPERS,)) for n in range(SCRAPERS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _scrape(self, phase: float) -> None:
+        time.sleep(phase)
+        end = time.monotonic() + SCRAPED_SECONDS
+        while time.monotonic() < end:
+            began = time.monotonic()
+            for path in SCRAPED:
+                Answer(self._port, path)
+            time.sleep(max(0.0, 1.0 - (time.monotonic() - began)))
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        """Stop, flood and kill the API while it has lists under way."""
+        with confirms(self._amqp) as beside, self._readers():
+            api = self._api
+            api.send_signal(signal.SIGSTOP)
+            time.sleep(STOPPED_SECONDS)
+            api.send_signal(signal.SIGCONT)
+        yield f"API stopped for {STOPPED_SECONDS:.0f} s with lists under way", ""
+        yield self._beside(beside)
+        Answer(self._port, "api/overview")
+        with confirms(self._amqp) as beside, self._readers():
+            threads = [threading.Thread(target=self._flood, args=(n,)) for n in range(FLOODERS)]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
-            after = broker.cpu_times()
-        yield (
-            f"broker with {SCRAPERS} scrapers of the overview and a page at 1 Hz, and the client",
-            _share(before, after),
-        )
-        yield "publish to confirm beside them", beside.worst
+        yield f"API flooded with bodies of 10 MiB, lists and logins by {FLOODERS} clients", ""
+        yield self._beside(beside)
+        Answer(self._port, "api/overview")
+        with confirms(self._amqp) as beside, self._readers():
+            self._api.kill()
+            time.sleep(IDLE_SECONDS)
+            Answer(self._port, "api/overview")  # by the next process
+        yield "API killed with lists under way, and started again", ""
+        yield self._beside(beside)
+
+    @contextmanager
+    def _readers(self) -> Iterator[None]:
+        """Read lists without a pause while the block runs; those that the fault cuts are begun anew."""
+        is_over = threading.Event()
+
+        def read(path: str) -> None:
+            while not is_over.is_set():
+                with suppress(OSError, http.client.HTTPException):
+                    Answer(self._port, path)
+
+        threads = [threading.Thread(target=read, args=(path,)) for path in LISTS]
+        for thread in threads:
+            thread.start()
+        try:
+            time.sleep(1)
+            yield
+        finally:
+            is_over.set()
+            for thread in threads:
+                thread.join()
+
+    def _flood(self, number: int) -> None:
+        end = time.monotonic() + FLOODED_SECONDS
+        while time.monotonic() < end:
+            connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
+            with suppress(OSError, http.client.HTTPException):
+                if number % 2:
+                    connection.request("POST", "/api/definitions", FLOOD, LOGIN)
+                else:
+                    connection.request("GET", f"/api/queues/%2F/{queue_name(number)}", headers=LOGIN)
+                connection.getresponse().read()
+            connection.close()
 
 
-def _scrape(port: int) -> None:
-    end = time.monotonic() + SCRAPED_SECONDS
-    while time.monotonic() < end:
-        began = time.monotonic()
-        Answer(port, "overview")
-        Answer(port, "queues/%2F/queue1")
-        time.sleep(max(0.0, 1.0 - (time.monotonic() - began)))
-
-
-def _share(before: Any, after: Any) -> str:
-    used = after.user + after.system - before.user - before.system
-    return f"{100 * used / SCRAPED_SECONDS:.1f} % of a core"
+def measure(scale: float = 1.0, *parts: str) -> Iterator[tuple[str, str]]:
+    """Yield the figures of the import and of some `parts` after it, all without any, each with what it is of."""
+    with running() as (broker, amqp, port):
+        scene = Scene(broker, amqp, port)
+        yield from scene.idle()
+        yield from scene.imported(scale)
+        known: dict[str, Callable[[], Any]] = {
+            "lists": scene.lists,
+            "scrapers": scene.scraped,
+            "faults": scene.faults,
+        }
+        for part in parts or known:
+            yield from known[part]()
 
 
 def main() -> None:
-    for what, figure in measure(float(sys.argv[1]) if len(sys.argv) > 1 else 1.0):
+    scale, *parts = sys.argv[1:] or ["1"]
+    for what, figure in measure(float(scale), *parts):
         print(f"{what}: {figure}", flush=True)
 
 

@@ -16,6 +16,8 @@ lists; `formatting` and `tables` format them for people.
 
 The client library is `ControlClient` (`control_client`), `AsyncControlClient` (`async_control_client`) for asyncio, and
 their `RequestError` (`request_error`); the command line uses it. Both share `client_lines`.
+`ProxyRequests` (`proxy_requests`) gives each request a connection, perhaps one of the `KeptConnections`
+(`kept_connections`).
 
 Imports: `amqproxy.recording`, `amqproxy.proxy` and all below; trio in `finding_watch`, `service`,
 `request_handler` and `work_share`, asyncio in `async_control_client` alone. The client library imports none of these

@@ -52,6 +52,11 @@ class AsyncControlClient:
             raise unreachable(path, error) from None
         return cls(reader, writer, path)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the proxy has not closed the connection, as far as is known."""
+        return not (self._writer.is_closing() or self._reader.at_eof())
+
     async def __aenter__(self) -> Self:
         return self
 

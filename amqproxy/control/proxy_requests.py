@@ -1,4 +1,4 @@
-"""Requests to a proxy's control socket, each on its own connection, so that none waits for another."""
+"""Requests to a proxy's control socket, each with a connection to itself, so that none waits for another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from amqproxy.control import AsyncControlClient, RequestError
+from amqproxy.control import RequestError
+from amqproxy.control.kept_connections import KeptConnections
 
 MAX_REQUESTS = 8
 """Maximum number of concurrent requests to one proxy."""
@@ -21,10 +22,14 @@ PATIENCE = 10.0
 
 
 class ProxyRequests:
-    """Client of one proxy; `RequestError` for refused requests, "unreachable" if the proxy is absent or silent."""
+    """Client of one proxy; `RequestError` for refused requests, "unreachable" if the proxy is absent or silent.
 
-    def __init__(self, path: Path, patience: float = PATIENCE) -> None:
+    At most `kept` connections stay open between requests, until `aclose`.
+    """
+
+    def __init__(self, path: Path, patience: float = PATIENCE, kept: int = 0) -> None:
         self._path = path
+        self._connections = KeptConnections(path, kept)
         self._patience = patience
         self._turn = asyncio.Semaphore(MAX_REQUESTS)
         self._lists = asyncio.Semaphore(MAX_LISTS)
@@ -32,11 +37,7 @@ class ProxyRequests:
     async def ask(self, request: str, **keys: Any) -> dict[str, Any]:
         """Return the response to a request; keys whose value is `None` are omitted."""
         try:
-            async with (
-                asyncio.timeout(self._patience),
-                self._turn,
-                await AsyncControlClient.connect(self._path) as client,
-            ):
+            async with asyncio.timeout(self._patience), self._turn, self._connections.one() as client:
                 return await client.ask(request, **keys)
         except TimeoutError:
             raise self._silent() from None
@@ -60,12 +61,13 @@ class ProxyRequests:
 
     async def pieces_at_once(self, request: str, **keys: Any) -> AsyncGenerator[list[Any]]:
         """Yield the pieces of a list without a turn, for a task that other readers must not keep waiting."""
-        async with (
-            await AsyncControlClient.connect(self._path) as client,
-            aclosing(client.pieces(request, **keys)) as pieces,
-        ):
+        async with self._connections.one() as client, aclosing(client.pieces(request, **keys)) as pieces:
             async for piece in pieces:
                 yield piece
+
+    async def aclose(self) -> None:
+        """Close the connections that are kept."""
+        await self._connections.aclose()
 
     def _silent(self) -> RequestError:
         return RequestError("unreachable", f"{self._path}: amqproxy does not answer")

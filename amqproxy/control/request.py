@@ -431,7 +431,6 @@ ObjectKind = Literal[
     "connections",
     "channels",
     "consumers",
-    "message-counts",
     "totals",
 ]
 

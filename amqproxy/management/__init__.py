@@ -18,6 +18,7 @@ answer goes out with the paths, keys, codes and texts of the RabbitMQ version th
         streamed_list  turns and memory of lists that are made while they are sent
     call            one request, with what handlers need
     broker_source   the broker behind the control socket
+      recent_answers  totals and pages of large brokers, given again for up to five seconds
     resources/      a file for each resource: handlers, and the shapes of their rows
 
 Imports: the clients in `amqproxy.control`, `amqproxy.web`, and the modules below these; never trio or the broker.

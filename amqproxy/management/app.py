@@ -87,6 +87,10 @@ class ManagementApp:
         """Sample the broker's counts, for rates and history, until cancelled."""
         await self._sampler.run()
 
+    async def aclose(self) -> None:
+        """Close the connections to the broker's control socket."""
+        await self._broker.aclose()
+
     async def _answer(self, scope: Scope, receive: Receive, response: _Response) -> None:
         headers = Headers(scope=scope)
         check_announced(headers)

@@ -11,18 +11,23 @@ from pathlib import Path
 from typing import Any
 
 from amqproxy.control.proxy_requests import PATIENCE, ProxyRequests
+from amqproxy.management.recent_answers import Counted, RecentAnswers
 
 Entry = dict[str, Any]
 
 FRESH_SECONDS = 0.5
 """Seconds for which the broker's facts are kept: every request needs some of them."""
 
+KEPT = 8
+"""Connections to the control socket that stay open between requests."""
+
 
 class BrokerSource(ProxyRequests):
     """Requests to the broker's control socket."""
 
     def __init__(self, path: Path, patience: float = PATIENCE) -> None:
-        super().__init__(path, patience)
+        super().__init__(path, patience, KEPT)
+        self.recent = RecentAnswers()
         self._facts: BrokerFacts | None = None
         self._asked_at = 0.0
         self._looking_up: asyncio.Task[BrokerFacts] | None = None
@@ -33,13 +38,20 @@ class BrokerSource(ProxyRequests):
             return self._facts
         if self._looking_up is None or self._looking_up.done():
             self._looking_up = asyncio.create_task(self._look_up())
-        return await asyncio.shield(self._looking_up)  # others wait for it too
+        looking_up = self._looking_up
+        found = await asyncio.shield(looking_up)  # others wait for it too
+        if looking_up is self._looking_up:  # and nothing was changed meanwhile
+            self._facts = found
+        return found
 
     async def _look_up(self) -> BrokerFacts:
-        asked_at = time.monotonic()
-        self._facts = BrokerFacts(await self.ask("broker"))
-        self._asked_at = asked_at
-        return self._facts
+        self._asked_at = time.monotonic()
+        return BrokerFacts(await self.ask("broker"))
+
+    def forget(self) -> None:
+        """Ask the broker anew for all that may be different after a change."""
+        self._facts = self._looking_up = None
+        self.recent.forget()
 
     async def objects(
         self, kind: str, vhost: str | None = None, name: str | None = None, page: Entry | None = None
@@ -49,6 +61,34 @@ class BrokerSource(ProxyRequests):
             async for piece in pieces:
                 for entry in piece:
                     yield entry
+
+    async def totals(self) -> Entry:
+        """Return the totals of all objects, which may be as old as `RecentAnswers` allows."""
+
+        async def ask() -> Counted:
+            [entry] = [each async for each in self.objects("totals")]
+            return Counted(entry["queues"], [entry])
+
+        return (await self.recent.get("totals", ask)).entries[0]
+
+    async def vhosts(self) -> list[Entry]:
+        """Return the virtual hosts with their numbers, which may be as old."""
+
+        async def ask() -> Counted:
+            found = [each async for each in self.objects("vhosts")]
+            return Counted(sum(each["queues"] for each in found), found)
+
+        return (await self.recent.get("vhosts", ask)).entries
+
+    async def queue_page(self, vhost: str | None, page: Entry) -> tuple[Entry, list[Entry]]:
+        """Return the numbers of queues, all and chosen, and those of a page, which may be as old."""
+
+        async def ask() -> Counted:
+            found = [each async for each in self.objects("queues", vhost, page=page)]
+            return Counted(found[0]["total"], found)
+
+        numbers, *rows = (await self.recent.get(("page", vhost, repr(page)), ask)).entries
+        return numbers, rows
 
     async def samples(self, since: int) -> AsyncGenerator[Any]:
         """Yield the number of a new sample, then kind, virtual host, name and counts of each object that changed."""

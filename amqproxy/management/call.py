@@ -103,7 +103,10 @@ class Call(NamedTuple):
         for name in ("arguments", "properties", "definition"):
             if name in given:
                 self.check_size(name, given[name], self.facts["frame_max"])
-        return await self.broker.ask("broker-change", user=self.user.name, change={"change": change, **given})
+        try:
+            return await self.broker.ask("broker-change", user=self.user.name, change={"change": change, **given})
+        finally:
+            self.broker.forget()
 
     def check_size(self, name: str, value: Any, most: int = MOST_OF_VALUE) -> None:
         """Raise a `Failure` for a value of more than `most` bytes, if not 0, as one that no frame could hold."""

@@ -57,3 +57,4 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
     finally:
         for task in tasks:
             task.cancel()
+        await app.aclose()

@@ -14,7 +14,7 @@ from amqproxy.management.statistics.history import History
 
 def call(broker: BrokerSource, **values: str) -> Call:
     user = User("guest", ("administrator",), frozenset({"/"}))
-    facts = BrokerFacts({"version": "4.3.0", "node": "rabbit@node", "frame_max": 1000})
+    facts = BrokerFacts({"version": "4.3.0", "node": "rabbit@node", "cluster_name": None, "frame_max": 1000})
     return Call(
         values,
         {},

@@ -75,6 +75,10 @@ queues?page=1&name=LIM queues?page=1&name=^l&use_regex=true queues?page=1&name=[
 queues?page=1&name=nope queues?sort=name&sort_reverse=true queues?sort=messages
 queues?sort=messages&sort_reverse=true queues?sort=nope queues?sort=arguments.x-max-length
 queues?columns=name,vhost queues?columns=nope queues?page=1&columns=name queues?disable_stats=true
+queues?disable_stats=true&enable_queue_totals=true queues/%2F/limited?disable_stats=true
+queues/%2F/limited?disable_stats=true&enable_queue_totals=true queues/%2F/many?disable_stats=true
+queues/%2F/many?disable_stats=true&enable_queue_totals=true queues/%2F/log?disable_stats=true
+queues/%2F/log?disable_stats=true&enable_queue_totals=true queues?enable_queue_totals=true&columns=name,messages
 queues/%2F/limited?columns=name,messages exchanges?page=1&page_size=3 exchanges?columns=name,type&sort=type
 exchanges?page=1&name=^amq&use_regex=true connections?page=1 connections?columns=name,user channels?page=1
 channels?columns=number consumers?page=1 consumers?columns=consumer_tag,queue.name users?page=1

@@ -65,6 +65,7 @@ class BrokerManagement:
         return {
             "version": broker.profile.version,
             "node": broker.node,
+            "cluster_name": _cluster_name(broker),
             "exchange_types": sorted(broker.exchange_types),
             "mechanisms": list(broker.mechanisms),
             "listeners": [each._asdict() for each in self._listeners],
@@ -145,6 +146,11 @@ class BrokerManagement:
     def samples(self, request: SampleBroker) -> Iterator[Row | int | None]:
         """Yield the number of this sample, then the counts of each object that changed since an earlier one."""
         return self._samples.since(request.since)
+
+
+def _cluster_name(broker: Broker) -> str | None:
+    values = (each["value"] for each in broker.global_parameters if each["name"] == "cluster_name")
+    return next((value for value in values if isinstance(value, str)), None)
 
 
 async def _kept(journal: Journal) -> None:

@@ -185,11 +185,6 @@ def _consumers(chosen: Selection) -> Iterator[Entry | None]:
         yield None
 
 
-def _message_counts(chosen: Selection) -> Iterator[Entry]:
-    """Yield the counts of all virtual hosts, past and present, as of one moment."""
-    yield {"counts": chosen.broker.counts.values()}
-
-
 def _totals(chosen: Selection) -> Iterator[Entry | None]:
     return totals(chosen.broker, chosen.served)
 
@@ -212,7 +207,6 @@ KINDS: Mapping[str, Callable[[Selection], Iterator[Entry | None]]] = {
     "connections": _connections,
     "channels": _channels,
     "consumers": _consumers,
-    "message-counts": _message_counts,
     "totals": _totals,
 }
 """Makers of entries, by kind."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from heapq import merge
+from operator import attrgetter
 from typing import Any
 
 from amqproxy.broker.queues.queue import Queue
@@ -23,14 +24,14 @@ Found = tuple[VirtualHost, Queue]
 Key = tuple[Any, str, str]
 """Sort key, virtual host and name of a queue."""
 
-SORTS: Mapping[str, Callable[[VirtualHost, Queue], Any]] = {
-    "vhost": lambda vhost, queue: vhost.name,
-    "name": lambda vhost, queue: queue.name,
-    "consumers": lambda vhost, queue: len(queue.consumers),
-    "memory": lambda vhost, queue: queue.bytes_in_memory,
-    "messages": lambda vhost, queue: queue.message_count + queue.unacked,
-    "messages_ready": lambda vhost, queue: queue.message_count,
-    "messages_unacknowledged": lambda vhost, queue: queue.unacked,
+SORTS: Mapping[str, Callable[[Queue], Any]] = {
+    "vhost": lambda queue: 0,  # every key goes on with it
+    "name": attrgetter("name"),
+    "consumers": lambda queue: len(queue.consumers),
+    "memory": attrgetter("bytes_in_memory"),
+    "messages": lambda queue: queue.message_count + queue.unacked,
+    "messages_ready": attrgetter("message_count"),
+    "messages_unacknowledged": attrgetter("unacked"),
 }
 """Columns by which the broker sorts: all queues have them."""
 
@@ -85,15 +86,18 @@ def _sorted_runs(vhosts: Iterable[VirtualHost], page: QueuePage, runs: list[list
     key, part = SORTS[page.sort], page.name.lower()
     run: list[Key] = []
     for vhost in vhosts:
-        for queue in list(vhost.queues.values()):
-            total += 1
-            if not queue.is_deleted and part in queue.name.lower():
-                run.append((key(vhost, queue), vhost.name, queue.name))
-            if not total % RUN:
+        name, queues = vhost.name, list(vhost.queues.values())
+        total += len(queues)
+        for begin in range(0, len(queues), RUN):
+            some = [queue for queue in queues[begin : begin + RUN] if not queue.is_deleted]
+            if part:
+                some = [queue for queue in some if part in queue.name.lower()]
+            run += [(key(queue), name, queue.name) for queue in some]
+            if len(run) > RUN // 2:  # with the next queues, it has no more than one and a half
                 run.sort(reverse=page.reverse)
                 runs.append(run)
                 run = []
-                yield
+            yield
     run.sort(reverse=page.reverse)
     runs.append(run)
     return total

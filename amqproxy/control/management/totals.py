@@ -19,10 +19,12 @@ LOOKED_AT = 256
 
 def totals(broker: Broker, served: Mapping[int, ServedConnection]) -> Iterator[Entry | None]:
     """Yield the totals once they are counted, and before a None for each turn of other tasks."""
-    ready = unacked = ready_bytes = queues = 0
+    ready = unacked = ready_bytes = queues = exchanges = 0
     counts = broker.past_counts.values()
-    for vhost in list(broker.vhosts.values()):
+    vhosts = list(broker.vhosts.values())
+    for vhost in vhosts:
         queues += len(vhost.queues)
+        exchanges += len(vhost.exchanges)
         for number, queue in enumerate(list(vhost.queues.values()), 1):
             ready += queue.message_count
             unacked += queue.unacked
@@ -54,6 +56,8 @@ def totals(broker: Broker, served: Mapping[int, ServedConnection]) -> Iterator[E
         "unacked": unacked,
         "ready_bytes": ready_bytes,
         "queues": queues,
+        "exchanges": exchanges,
+        "vhosts": [each.name for each in vhosts],
         "connections": connections,
         "channels": channels,
         "consumers": consumers,

@@ -146,8 +146,8 @@ async def aggregated(call: Call) -> AsyncGenerator[bytes]:
 
 async def aggregated_text(call: Call, endpoint: str, *, has_objects: bool = True) -> bytes:
     """Return the metrics of the whole broker, or without `has_objects` those that single objects do not have."""
-    totals = await call.one("totals", "")
-    identity = await node.identity(call, endpoint)
+    totals = await call.broker.totals()
+    identity = node.identity(call, endpoint)
     found = chain(
         node.churn(call),
         node.coarse(call),

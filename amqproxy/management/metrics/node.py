@@ -104,11 +104,11 @@ def build(call: Call) -> Sampled:
     return BUILD, [(labels, 1)]
 
 
-async def identity(call: Call, endpoint: str) -> Sampled:
+def identity(call: Call, endpoint: str) -> Sampled:
     """Return the names of the node and its cluster."""
     labels = {
         "rabbitmq_node": call.facts.node,
-        "rabbitmq_cluster": await cluster_name(call),
+        "rabbitmq_cluster": cluster_name(call.facts),
         "rabbitmq_cluster_permanent_id": cluster_id(call.facts),
     }
     if call.facts.is_4:

@@ -81,7 +81,7 @@ async def detailed(call: Call, names: Collection[str], vhosts: Collection[str]) 
             if metric.exists_in(version)
             for line in metric.text(samples, DETAILED_PREFIX)
         ]
-        metric, samples = await node.identity(call, "detailed")
+        metric, samples = node.identity(call, "detailed")
         yield b"".join([*lines, *metric.text(samples)])
 
 

@@ -121,6 +121,7 @@ async def close_connection(call: Call) -> Done:
     if not (call.user.is_administrator or entry["user"] == call.user.name):  # monitoring users only see it
         raise not_authorised("User not authorised to access object")
     await call.broker.ask("close", session=entry["session"], text=call.reason)
+    call.broker.forget()
     return Done()
 
 
@@ -133,4 +134,5 @@ async def close_of_user(call: Call) -> Done:
         except RequestError as error:
             if error.name not in GONE:
                 raise
+    call.broker.forget()
     return Done()

@@ -40,7 +40,7 @@ async def definitions(call: Call) -> Chunks:
         "product_version": call.facts["version"],
     }
     if call.facts.is_4:
-        cluster = await cluster_name(call)
+        cluster = cluster_name(call.facts)
         found |= {
             "explanation": f"Definitions of cluster '{cluster}'",
             "original_cluster_name": cluster,

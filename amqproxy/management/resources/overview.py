@@ -26,27 +26,14 @@ EXCHANGE_TYPES: Mapping[str, str] = {
 }
 """RabbitMQ's descriptions of exchange types."""
 
+OBJECTS = ("channels", "connections", "consumers", "exchanges", "queues")
+"""Keys of numbers of objects; users without monitoring are not told of consumers."""
+
 
 async def overview(call: Call) -> Entry:
     """Return versions, the totals of all that the user may see, and for monitoring users the listeners."""
     facts, user = call.facts, call.user
-    totals = {"ready": 0, "unacked": 0, "queues": 0, "exchanges": 0}
-    counts: Sequence[int] = NO_COUNTS
-    seen: list[str] = []
-    async for vhost in call.broker.objects("vhosts"):
-        if user.is_monitor or call.sees(vhost["name"]):
-            for name in totals:
-                totals[name] += vhost[name]
-            counts = [count + more for count, more in zip(counts, vhost["counts"], strict=True)]
-            seen.append(vhost["name"])
-    if user.is_monitor:  # with the virtual hosts that are deleted, or are being so
-        [everything] = [each async for each in call.broker.objects("message-counts")]
-        counts = everything["counts"]
-    counted = {}
-    for kind in ("channels", "connections", "consumers") if user.is_monitor else ("channels", "connections"):
-        counted[kind] = 0
-        async for each in call.broker.objects(kind):
-            counted[kind] += user.is_monitor or each["user"] == user.name
+    totals = await _totals(call)
     version = facts["version"]
     found: Entry = {
         "management_version": version,
@@ -56,7 +43,7 @@ async def overview(call: Call) -> Entry:
         "product_version": version,
         "product_name": "RabbitMQ",
         "rabbitmq_version": version,
-        "cluster_name": await cluster_name(call),
+        "cluster_name": cluster_name(call.facts),
         **runtime(),
         "disable_stats": False,
         "enable_queue_totals": False,
@@ -73,20 +60,36 @@ async def overview(call: Call) -> Entry:
     else:
         found["release_series_support_status"] = "supported"
     found |= {
-        "message_stats": message_stats(call, seen, counts),
+        "message_stats": message_stats(call, totals["vhosts"], totals["counts"]),
         "churn_rates": call.figures.churn(facts["churn"]),
         "queue_totals": {
             "messages": totals["ready"] + totals["unacked"],
             "messages_ready": totals["ready"],
             "messages_unacknowledged": totals["unacked"],
-            **call.figures.lengths_of_vhosts(seen),
+            **call.figures.lengths_of_vhosts(totals["vhosts"]),
         },
-        "object_totals": {**counted, "exchanges": totals["exchanges"], "queues": totals["queues"]},
+        "object_totals": {name: totals[name] for name in OBJECTS if name in totals},
         "statistics_db_event_queue": 0,
     }
     if user.is_monitor:
         contexts = [{"node": facts.node, **context(call)}]
         found |= {"node": facts.node, "listeners": listeners(call), "contexts": contexts}
+    return found
+
+
+async def _totals(call: Call) -> Entry:
+    """Return the totals of all objects, or for users without monitoring those of what they may see."""
+    if call.user.is_monitor:
+        totals = await call.broker.totals()
+        return totals | {"consumers": sum(totals["consumers"].values())}
+    vhosts = [each for each in await call.broker.vhosts() if call.sees(each["name"])]
+    found: Entry = {name: sum(each[name] for each in vhosts) for name in ("ready", "unacked", "queues", "exchanges")}
+    found["counts"] = [sum(column) for column in zip(NO_COUNTS, *(each["counts"] for each in vhosts), strict=True)]
+    found["vhosts"] = [each["name"] for each in vhosts]
+    for kind in ("channels", "connections"):
+        found[kind] = 0
+        async for each in call.broker.objects(kind):
+            found[kind] += each["user"] == call.user.name
     return found
 
 
@@ -105,12 +108,9 @@ def runtime() -> Entry:
     }
 
 
-async def cluster_name(call: Call) -> str:
+def cluster_name(facts: BrokerFacts) -> str:
     """Return the name of the cluster: the node's, unless a global parameter sets another."""
-    async for each in call.broker.objects("global-parameters"):
-        if each["name"] == "cluster_name" and isinstance(each["value"], str):
-            return each["value"]
-    return call.facts.node
+    return facts.node if facts["cluster_name"] is None else str(facts["cluster_name"])
 
 
 def cluster_id(facts: BrokerFacts) -> str:
@@ -120,7 +120,7 @@ def cluster_id(facts: BrokerFacts) -> str:
 
 
 async def show_cluster_name(call: Call) -> Entry:
-    return {"name": await cluster_name(call)}
+    return {"name": cluster_name(call.facts)}
 
 
 async def whoami(call: Call) -> Entry:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
 from typing import Any, get_args
 
@@ -11,27 +11,17 @@ from amqproxy.control.request import QueueSort
 from amqproxy.management.broker_source import BrokerFacts
 from amqproxy.management.call import Call, Done, Entry, deleted, put
 from amqproxy.management.listing import ListQuery, Rows, list_query
+from amqproxy.management.recent_answers import Counted
+from amqproxy.management.resources.basic_queues import basic_row, row_with_totals
 from amqproxy.management.resources.connections import ends
 from amqproxy.management.resources.consumers import consumer_details
 from amqproxy.rules.matching.name_pattern import bounded_name_pattern
-
-BASIC = ("arguments", "auto_delete", "durable", "exclusive", "leader", "members", "name", "node", "online", "state")
-"""Keys of a queue with `disable_stats=true`, besides type and virtual host."""
-
-BASIC_4 = ("delivery_limit", "effective_policy_definition", "internal", "internal_owner", "operator_policy", "policy")
-"""Further ones from RabbitMQ 4 on."""
-
-ABSENT_IN_3_10 = {"quorum": ("node",), "stream": ("members", "online")}
-"""Keys that RabbitMQ 3.10 leaves out of them, by queue type."""
 
 SORTS: tuple[str, ...] = get_args(QueueSort)
 """Columns by which the broker sorts pages; this process sorts by any other, such as rates."""
 
 MATCHED = 64
 """Names that are held against a pattern before other requests have their turn."""
-
-TOTALS = ("messages", "messages_ready", "messages_unacknowledged")
-"""Keys that `enable_queue_totals=true` adds."""
 
 
 async def queues(call: Call) -> Rows:
@@ -40,8 +30,10 @@ async def queues(call: Call) -> Rows:
 
     async def shaped(rows: AsyncIterator[Entry]) -> AsyncIterator[Entry]:
         async for row in rows:
-            if is_basic:
-                yield _basic(call, row)
+            if is_basic and call.flag("enable_queue_totals"):
+                yield row_with_totals(call.facts, row)
+            elif is_basic:
+                yield basic_row(call.facts, row)
             elif is_4:
                 yield {name: value for name, value in row.items() if value is not None}
             else:
@@ -63,16 +55,23 @@ async def _found(call: Call, *, has_statistics: bool = True) -> Rows:
     numbers: tuple[int, int] | None = None
     if page is not None and query.is_regex:
         page, numbers = await _matching(call, query, page)
-    entries = call.broker.objects("queues", call.values.get("vhost"), page=page)
     if page is not None and query.page is not None and numbers is None:
-        counted = await anext(entries)
+        counted, found = await call.broker.queue_page(call.values.get("vhost"), page)
         numbers = counted["total"], counted["filtered"]
+        entries = _each(found)
+    else:
+        entries = call.broker.objects("queues", call.values.get("vhost"), page=page)
     return Rows(
         _rows(call, entries, has_statistics=has_statistics),
         has_pages=True,
         is_sorted=page is not None,
         numbers=numbers,
     )
+
+
+async def _each(entries: Iterable[Entry]) -> AsyncGenerator[Entry]:
+    for each in entries:
+        yield each
 
 
 async def _matching(call: Call, query: ListQuery, page: Entry) -> tuple[Entry | None, tuple[int, int] | None]:
@@ -85,19 +84,26 @@ async def _matching(call: Call, query: ListQuery, page: Entry) -> tuple[Entry | 
         fits = bounded_name_pattern(query.name, ignores_case=True).fits
     except ValueError:
         return None, None  # for `name_matcher` to refuse, or to match nothing
-    total = filtered = 0
-    begin = (query.page - 1) * query.page_size
-    names: list[tuple[str, str]] = []
-    async with aclosing(call.broker.objects("queues", call.values.get("vhost"), page=page)) as entries:
-        async for each in entries:
-            total += 1
-            if not total % MATCHED:
-                await asyncio.sleep(0)
-            if fits(each["name"]):
-                if begin <= filtered < begin + query.page_size:
-                    names.append((each["vhost"], each["name"]))
-                filtered += 1
-    return {"names": names}, (total, filtered)
+    vhost, size = call.values.get("vhost"), query.page_size
+    begin = (query.page - 1) * size
+
+    async def ask() -> Counted:
+        total = filtered = 0
+        names: list[tuple[str, str]] = []
+        async with aclosing(call.broker.objects("queues", vhost, page=page)) as entries:
+            async for each in entries:
+                total += 1
+                if not total % MATCHED:
+                    await asyncio.sleep(0)
+                if fits(each["name"]):
+                    if begin <= filtered < begin + size:
+                        names.append((each["vhost"], each["name"]))
+                    filtered += 1
+        return Counted(total, [{"names": names, "filtered": filtered}])
+
+    found = await call.broker.recent.get(("matching", vhost, repr(page), query.name, begin, size), ask)
+    [matching] = found.entries
+    return {"names": matching["names"]}, (found.queues, matching["filtered"])
 
 
 def _page(call: Call, query: ListQuery) -> Entry | None:
@@ -133,26 +139,13 @@ async def queue(call: Call) -> Entry:
     entry = await call.one("queues", call.values["name"], call.values["vhost"])
     row = queue_row(call.facts, entry)
     if call.flag("disable_stats"):
-        return _basic(call, row)
+        if call.flag("enable_queue_totals") and call.facts.is_4:
+            return row_with_totals(call.facts, row) | {"internal": False, "internal_owner": False}
+        found = basic_row(call.facts, row)
+        return found if call.facts.is_4 else {name: found[name] for name in found if name != "policy"}
     details = await consumer_details(call, row["vhost"], queue=row["name"])
     row |= call.figures.of_queue(entry["vhost"], entry["name"], entry["counts"])
     return row | {"consumer_details": details, "deliveries": [], "incoming": []}
-
-
-def _basic(call: Call, row: Entry) -> Entry:
-    """Return the keys of a row that RabbitMQ has without statistics."""
-    names = (*BASIC, "type", "vhost", *(BASIC_4 if call.facts.is_4 else ()))
-    if call.flag("enable_queue_totals"):
-        names += TOTALS
-    found = {name: row[name] for name in names if name in row}
-    if not call.facts.is_4:
-        for name in ABSENT_IN_3_10.get(row["type"], ()):
-            found.pop(name, None)
-        if row["policy"] is not None:
-            found["policy"] = row["policy"]
-        if not call.flag("enable_queue_totals"):
-            found["state"] = "live"
-    return found
 
 
 def queue_row(facts: BrokerFacts, entry: Entry) -> Entry:

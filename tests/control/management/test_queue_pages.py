@@ -97,7 +97,7 @@ def test_no_turn_sorts_or_passes_over_more_than_a_run(many: Serving, page: Queue
             compared += 1
             return str.__lt__(self, other)
 
-    counting = {**queue_pages.SORTS, page.sort: lambda vhost, queue: Counted(queue.name)}
+    counting = {**queue_pages.SORTS, page.sort: lambda queue: Counted(queue.name)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(queue_pages, "SORTS", counting)
         for each in queue_page(many.broker.vhosts.values(), page):

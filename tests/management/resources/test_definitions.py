@@ -13,7 +13,6 @@ import pytest
 
 from amqproxy.control.proxy_requests import MAX_LISTS
 from amqproxy.management import streamed_list
-from amqproxy.management.broker_source import BrokerSource
 from amqproxy.management.resources.definitions import definitions, of_vhost
 from amqproxy.management.streamed_list import CHUNK, LISTS_AT_ONCE, held
 from tests.management.administrator_call import call
@@ -49,8 +48,7 @@ def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBrok
 
 def test_readers_that_read_nothing_hold_no_turn(broker: FakeBroker) -> None:
     async def asked() -> None:
-        async with broker.serving(), asyncio.timeout(DEADLINE), AsyncExitStack() as readers:
-            source = BrokerSource(broker.path)
+        async with broker.serving() as source, asyncio.timeout(DEADLINE), AsyncExitStack() as readers:
             for _ in range(2 * MAX_LISTS):
                 found = await definitions(call(source))
                 await anext(await readers.enter_async_context(aclosing(found.chunks)))
@@ -66,8 +64,8 @@ def test_readers_that_read_nothing_hold_no_turn(broker: FakeBroker) -> None:
 
 def test_the_definitions_of_one_virtual_host_are_streamed(broker: FakeBroker) -> None:
     async def asked() -> Any:
-        async with broker.serving(), asyncio.timeout(DEADLINE):
-            found = await of_vhost(call(BrokerSource(broker.path), vhost="/"))
+        async with broker.serving() as source, asyncio.timeout(DEADLINE):
+            found = await of_vhost(call(source, vhost="/"))
             return json.loads(b"".join([each async for each in found.chunks]))
 
     whole = asyncio.run(asked())

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from amqproxy.management.broker_source import BrokerSource
 from amqproxy.management.resources.federation_links import ERROR, links
 from tests.management.administrator_call import call
 from tests.management.fake_broker import FakeBroker, objects
@@ -72,7 +71,7 @@ def shown(directory: Path, definition: Mapping[str, Any], *parameters: Mapping[s
     fake = FakeBroker(directory / "control.sock", answers)
 
     async def asked() -> list[dict[str, Any]]:
-        async with fake.serving(), asyncio.timeout(DEADLINE):
-            return [each async for each in (await links(call(BrokerSource(fake.path)))).rows]
+        async with fake.serving() as source, asyncio.timeout(DEADLINE):
+            return [each async for each in (await links(call(source))).rows]
 
     return asyncio.run(asked())
