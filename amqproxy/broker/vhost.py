@@ -623,15 +623,17 @@ class VirtualHost:
                 cost = 1 + min(len(changed), MOST_COMPARED)
                 for exchange in list(self.exchanges.values()):
                     if _is_concerned(exchange, "exchanges", changed):
-                        exchange.policy, *names = self._effect("exchanges", exchange.name)
-                        exchange.policy_names = (names[0], names[1])
+                        with self.events.contained("policies not applied", vhost=self.name, exchange=exchange.name):
+                            exchange.policy, *names = self._effect("exchanges", exchange.name)
+                            exchange.policy_names = (names[0], names[1])
                     if quantum.spend(cost):
                         self._forget_routes()
                         now = yield
                 self._forget_routes()
                 for queue in list(self.queues.values()):
                     if not queue.is_deleted and _is_concerned(queue, QUEUE_KINDS[queue.type], changed):
-                        self._apply_policies_to(queue, now)
+                        with self.events.contained("policies not applied", vhost=self.name, queue=queue.name):
+                            self._apply_policies_to(queue, now)
                     if quantum.spend(cost):
                         now = yield
         finally:
@@ -640,8 +642,9 @@ class VirtualHost:
     def _apply_policies_to(self, queue: Queue, now: float) -> None:
         definition, *names = self._effect(QUEUE_KINDS[queue.type], queue.name)
         if definition != queue.policy or names[0] != queue.policy_names[0] or names[1] != queue.policy_names[1]:
+            settings = QueueSettings.of(effective_arguments(queue.arguments, definition))
             queue.policy, queue.policy_names = definition, (names[0], names[1])
-            queue.apply(QueueSettings.of(effective_arguments(queue.arguments, definition)), now)
+            queue.apply(settings, now)
 
     # --- checking
 

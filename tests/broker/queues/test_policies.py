@@ -8,6 +8,7 @@ from amqproxy.amqp091.methods import ExchangeDeclare
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.queues.policies import Policy, effect, effective_arguments, make_policy
 from amqproxy.broker.queues.policy_table import PolicyTable
+from amqproxy.broker.queues.queue_arguments import QueueSettings
 from tests.broker.client import connected
 
 
@@ -121,3 +122,25 @@ def test_a_queue_that_is_there_already() -> None:
     for _ in range(6):
         client.publish("", "q")
     assert client.depth("q") == 4
+
+
+def test_a_queue_whose_policies_fail_leaves_no_other_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = connected()
+    vhost, failures = client.broker.vhosts["/"], []
+    client.broker.events.on_failure = lambda event, error, **fields: failures.append((event, str(error), fields))
+    for name, priority in (("qa", 1), ("qb", 2), ("qc", 3)):
+        client.declare(name, arguments={"x-max-priority": priority})
+    usual = QueueSettings.of
+
+    def fail(arguments: dict[str, Any]) -> QueueSettings:
+        if arguments["x-max-priority"] == 2:
+            raise ValueError("no settings")
+        return usual(arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(QueueSettings, "of", fail)
+        vhost.set_policy(policy("p", max_length=7), client.now)
+    assert [vhost.queues[name].policy_names[0] for name in ("qa", "qb", "qc")] == ["p", None, "p"]
+    assert failures == [("policies not applied", "no settings", {"vhost": "/", "queue": "qb"})]
+    vhost.set_policy(policy("p", max_length=7), client.now)  # this applies it to the one that was left
+    assert vhost.queues["qb"].policy_names == ("p", None)
