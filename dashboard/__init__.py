@@ -9,6 +9,7 @@ It is a separate asyncio process, which speaks to a proxy only through its contr
         headers     checks of Host and Origin; headers of responses
         request_limits  limits on concurrent requests and on bodies, per address
         auth        the token, logins and their cookies
+        broker_logins   users of brokers, with which a browser changes them
         problem     errors as problem details (RFC 9457)
         pages       the built page, from `static`; `api_page`, the API's documentation
         api/        REST, one router per file

@@ -15,6 +15,8 @@ from amqproxy.dashboard.api import (
     actions,
     analytics,
     broker,
+    broker_changes,
+    broker_login,
     captures,
     connections,
     exports,
@@ -36,6 +38,7 @@ from amqproxy.dashboard.api import sources as sources_api
 from amqproxy.dashboard.api_page import serve_api_page
 from amqproxy.dashboard.auth import LoginCheck, Logins
 from amqproxy.dashboard.body_reader import BodyReader
+from amqproxy.dashboard.broker_logins import BrokerLogins
 from amqproxy.dashboard.collecting import keep_collections_short
 from amqproxy.dashboard.comparisons import Comparisons
 from amqproxy.dashboard.headers import HeaderChecks
@@ -47,12 +50,13 @@ from amqproxy.dashboard.settings import Settings
 from amqproxy.dashboard.sources import Sources
 from amqproxy.dashboard.table_queries import TableQueries
 from amqproxy.web.peers import Peers
+from amqproxy.web.wrong_passwords import WrongPasswords
 
 PREFIX = "/api/v1"
 
 ROUTED = (
     *(session, sources_api, overview, connections, frames, marks, messages, resend, lives, sequence, topology),
-    *(rules, actions, captures, exports, broker, upstreams, switches, analytics, live),
+    *(rules, actions, captures, exports, broker, broker_login, broker_changes, upstreams, switches, analytics, live),
 )
 
 
@@ -99,6 +103,8 @@ def create_app(settings: Settings, peers: Peers | None = None) -> FastAPI:
     app.state.tables = None if settings.tables is None else TableQueries(settings.tables)
     app.state.settings = settings
     app.state.logins = logins
+    app.state.broker_logins = BrokerLogins()
+    app.state.wrong_broker_passwords = WrongPasswords()
     app.state.exports = exports.Exports()
     app.state.viewers = Counter[str]()
     for each in ROUTED:

@@ -41,6 +41,7 @@ ACTING = frozenset(
             "record-stop",
         ),
         *("upstreams-drain", "upstreams-eject", "upstreams-restore", "upstreams-weight", "upstreams-rebalance"),
+        "broker-change",
         *("switches-begin", "switches-back", "switches-forth", "switches-settle", "switches-forget"),
     )
 )

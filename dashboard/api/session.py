@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from amqproxy.dashboard.auth import LOGIN_SECONDS, Logins, cookie_name, cookie_of
+from amqproxy.dashboard.broker_logins import broker_cookie_of
 from amqproxy.dashboard.problem import Problem
 from amqproxy.process.log import logger
 from amqproxy.web.wrong_passwords import TooManyFailures
@@ -84,5 +85,6 @@ async def log_in(request: Request, response: Response, body: LoginBody) -> Sessi
 async def log_out(request: Request, response: Response) -> Session:
     """Log out."""
     logins_of(request).log_out(cookie_of(request.headers))
+    request.app.state.broker_logins.forget(broker_cookie_of(request.headers))
     response.delete_cookie(cookie_name(request.headers))
     return session_of(request, is_logged_in=not logins_of(request).is_needed)

@@ -59,3 +59,15 @@ def queue_of(stage: Stage, name: str) -> dict[str, Any]:
     """Return a queue's entry."""
     found: dict[str, Any] = stage.get(f"sources/0/broker/queue?name={name}")["queue"]
     return found
+
+
+def log_in(window: Any) -> None:
+    """Log in to the broker on its screen."""
+    from playwright.sync_api import expect
+
+    window.get_by_role("button", name="Log in to the broker …").click()
+    dialog = window.get_by_role("dialog", name="Log in to the broker")
+    dialog.get_by_label("User").fill("guest")
+    dialog.get_by_label("Password").fill("guest")
+    dialog.get_by_role("button", name="Log in").click()
+    expect(window.get_by_role("button", name="Log out of the broker")).to_be_visible()
