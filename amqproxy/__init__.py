@@ -40,7 +40,7 @@ and puts TCP streams together again, so that a file decodes as live traffic does
 
 `pipeline` makes tables of captures on Spark, and answers of tables: the extra `amqproxy[pipeline]`.
 
-`tokens` checks OAuth 2 tokens by the keys of their issuer, for logins at the proxy.
+`tokens` checks OAuth 2 tokens by the keys of their issuer, for logins at the proxy and at the broker.
 
 `testing` has the fixtures of pytest: a broker and a proxy for tests, in threads.
 

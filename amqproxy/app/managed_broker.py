@@ -20,6 +20,7 @@ def managed(server: BrokerServer, listeners: Listeners, config: BrokerConfig, st
         [_listener_facts(each) for each in listeners],
         directory=None if config.data is None else Path(config.data),
         most_connections=config.limits.connections,
+        tokens=server.tokens,
         started=started,
         time=time.time,
     )

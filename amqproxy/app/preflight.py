@@ -19,6 +19,7 @@ from amqproxy.app.dashboard_process import secrets_of
 from amqproxy.app.reload import mirror_upstreams
 from amqproxy.broker.broker import Broker as BrokerModel
 from amqproxy.broker.definitions import definitions_json
+from amqproxy.broker.server.token_logins import token_logins
 from amqproxy.configuration.config import (
     INTEGRATED,
     BrokerConfig,
@@ -162,6 +163,8 @@ def check_broker(config: BrokerConfig) -> None:
     _check_twins({f"broker.listen[{number}]": each.address for number, each in enumerate(config.listen)})
     if config.management is not None:
         _check_management(config.management)
+    if config.tokens is not None:
+        token_logins(config.tokens, PROFILES[config.profile])
     if config.data is not None:
         _check_directory(Path(config.data), "broker.data")
     if config.definitions is not None:

@@ -28,6 +28,7 @@ from amqproxy.broker.unsent_bytes import MOST_WAITING, UnsentBytes
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job, WorkQueue
 from amqproxy.rabbitmq.profile import OLDEST, Profile
+from amqproxy.tokens.token_claims import is_token
 
 CONSUMER_TIMEOUT = 1800.0
 DTX_TIMEOUT = 60
@@ -80,6 +81,8 @@ class Broker:
         profile: Profile = OLDEST,
     ) -> None:
         self.node = node
+        self.user_of_token: Callable[[str], User] | None = None
+        """Returns the user of an OAuth 2 token, or raises `LoginRefused`; None if clients cannot log in so."""
         self.profile = profile
         self.mechanisms = profile.mechanisms if mechanisms is None else tuple(mechanisms)
         self.exchange_types = types_with(plugins, profile)
@@ -249,7 +252,18 @@ class Broker:
         return now
 
     def log_in(self, name: str, password: str, *, is_loopback: bool) -> User:
-        """Return the user; raise `LoginRefused` if the password is wrong or the origin is not allowed."""
+        """Return the user; raise `LoginRefused` if the password is wrong or the origin is not allowed.
+
+        With `user_of_token`, a password that is an OAuth 2 token names the user.
+        """
+        if self.user_of_token is None or not is_token(password):
+            return self.log_in_by_password(name, password, is_loopback=is_loopback)
+        user = self.user_of_token(password)
+        user.check_origin(is_loopback=is_loopback)
+        return user
+
+    def log_in_by_password(self, name: str, password: str, *, is_loopback: bool) -> User:
+        """Return one of the broker's own users, like `log_in`."""
         if not password:
             raise LoginRefused(f"user '{name}' attempted to log in with a blank password, which is prohibited")
         user = self.users.get(name)

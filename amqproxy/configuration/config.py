@@ -11,6 +11,7 @@ import msgspec
 
 from amqproxy.configuration.login_config import LoginConfig
 from amqproxy.configuration.tls_config import CertificateLogin, ServerTLS
+from amqproxy.configuration.token_config import BrokerTokens
 from amqproxy.configuration.upstream_config import NamedUpstream, RouteConfig, UpstreamConfig
 from amqproxy.configuration.values import (
     Address,
@@ -404,6 +405,7 @@ class BrokerConfig(Strict, frozen=True):
     """Publish each log line to amq.rabbitmq.log too, with its level as the routing key: RabbitMQ's log.exchange."""
     limits: BrokerLimits = BrokerLimits()
     management: ManagementConfig | None = None
+    tokens: BrokerTokens | None = None
 
     def __post_init__(self) -> None:
         PROFILES[self.profile].switching(self.deprecated_features)

@@ -51,3 +51,34 @@ class LoginTokens(TokenKeys, frozen=True):
     """The audience (`aud`) that tokens must have; by default, it is not checked."""
     user_claim: str = "sub"
     """The claim that names the user."""
+
+
+class BrokerTokens(TokenKeys, frozen=True):
+    """OAuth 2 access tokens (JWT) as logins of the integrated broker and its management API, with the scopes of
+    RabbitMQ's rabbitmq_auth_backend_oauth2: see docs/broker.md.
+    """
+
+    resource_server_id: Annotated[str, msgspec.Meta(min_length=1)] = "rabbitmq"
+    """The audience (`aud`) that tokens must have."""
+    scope_prefix: str | None = None
+    """The beginning of the scopes that count; by default, the `resource_server_id` and a dot."""
+    scope_aliases: dict[str, str | tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """Scopes that a scope stands for, by its name; a text has them separated by spaces."""
+    additional_scopes_key: str = ""
+    """Claims with more scopes, separated by spaces; a dot leads into a claim's object."""
+    preferred_username_claims: tuple[str, ...] = ("sub", "client_id")
+    """The claims that name the user, of which the first that a token has counts."""
+    verify_aud: bool = True
+    """Whether tokens need the audience."""
+    algorithms: tuple[Algorithm, ...] = (
+        *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+        *("ES256", "ES384", "ES512", "Ed25519", "EdDSA"),
+    )
+    """Accepted signatures. Symmetric ones and none are never accepted."""
+    leeway: Annotated[float, msgspec.Meta(ge=0, le=600)] = 0.0
+    """Difference between the clocks of the issuer and this machine that is tolerated, in seconds."""
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of the scopes that count."""
+        return f"{self.resource_server_id}." if self.scope_prefix is None else self.scope_prefix

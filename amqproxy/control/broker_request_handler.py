@@ -102,6 +102,8 @@ class BrokerRequestHandler:
                 return await self._recording.answer(request)
             case ChangeBroker():
                 return await self._management.change(request)
+            case LogInToBroker():
+                return await self._management.login(request)
             case _:
                 return self.answer(request)
 
@@ -130,8 +132,6 @@ class BrokerRequestHandler:
                 return StreamedList("objects", self._management.objects(request))
             case SampleBroker():
                 return StreamedList("objects", self._management.samples(request))
-            case LogInToBroker():
-                return self._management.login(request)
             case ShowBroker():
                 return self._management.facts()
             case CloseSession():

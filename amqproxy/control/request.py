@@ -408,6 +408,10 @@ class LogInToBroker(Request, frozen=True, tag="broker-login"):
     password: str
     loopback: bool = False
     vhost: str | None = None
+    takes_token: bool = False
+    """Whether the password may be an OAuth 2 token: the one who asks then sends it with each change."""
+    has_token: bool = False
+    """Whether the password must be an OAuth 2 token, which names the user."""
 
 
 QueueSort = Literal["vhost", "name", "consumers", "memory", "messages", "messages_ready", "messages_unacknowledged"]
@@ -476,6 +480,8 @@ class ChangeBroker(Request, frozen=True, tag="broker-change"):
 
     user: str
     change: AnyChange
+    token: str | None = None
+    """The OAuth 2 token of a user that the broker does not have."""
 
 
 AnyRequest = (

@@ -182,6 +182,8 @@ class RequestHandler:
             return await self._reloaded()
         if isinstance(request, ChangeBroker):
             return await self._broker_management().change(request)
+        if isinstance(request, LogInToBroker):
+            return await self._broker_management().login(request)
         if isinstance(request, CompareSwitch):
             return ListResponse("queues", iter(await self._switch_control().compared(request.switch)))
         if isinstance(request, BeginSwitch | BackSwitch | ForthSwitch | SettleSwitch | ForgetSwitch):
@@ -274,8 +276,6 @@ class RequestHandler:
                 return ListResponse("pools", self._upstream_control().pools())
             case ShowBroker():
                 return self._broker_management().facts()
-            case LogInToBroker():
-                return self._broker_management().login(request)
             case ListBrokerObjects():
                 return StreamedList("objects", self._broker_management().objects(request))
             case SampleBroker():
@@ -296,6 +296,7 @@ class RequestHandler:
                 | StopRecording()
                 | ShowRecording()
                 | ChangeBroker()
+                | LogInToBroker()
                 | CompareSwitch()
                 | BeginSwitch()
                 | BackSwitch()

@@ -17,6 +17,8 @@ class User(NamedTuple):
     name: str
     tags: tuple[str, ...]
     vhosts: frozenset[str]
+    token: str | None = None
+    """The OAuth 2 token of a user that the broker does not have."""
 
     @property
     def is_administrator(self) -> bool:

@@ -167,7 +167,7 @@ class ManagementApp:
         if credentials is None:
             raise WrongPassword(is_4=facts.is_4)
         address, is_local = self._origin(scope, headers)
-        login = await self._logins.checked(*credentials, address, is_local=is_local, is_4=facts.is_4)
+        login = await self._logins.checked(credentials, address, is_local=is_local, is_4=facts.is_4)
         check_access(Access.MANAGEMENT, login.user, {}, hides_vhosts=facts.is_4)
         return login.user
 

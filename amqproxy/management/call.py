@@ -103,8 +103,10 @@ class Call(NamedTuple):
         for name in ("arguments", "properties", "definition"):
             if name in given:
                 self.check_size(name, given[name], self.facts["frame_max"])
+        token = {} if self.user.token is None else {"token": self.user.token}
+        asked = {"change": change, **given}
         try:
-            return await self.broker.ask("broker-change", user=self.user.name, change={"change": change, **given})
+            return await self.broker.ask("broker-change", user=self.user.name, change=asked, **token)
         finally:
             self.broker.forget()
 

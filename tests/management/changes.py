@@ -190,6 +190,19 @@ MESSAGES = [
         {"properties": {"expiration": "x"}, "routing_key": "made", "payload": "x", "payload_encoding": "string"},
     ),
     Change("POST", "exchanges/%2F/amq.default/publish", {"properties": {}}),
+    Change("PUT", "permissions/%2F/paul", {"configure": ".*", "write": "^amq.topic$", "read": ".*"}),
+    Change("PUT", "topic-permissions/%2F/paul", {"exchange": "amq.topic", "write": "^w", "read": ".*"}),
+    *[
+        Change(
+            "POST",
+            f"exchanges/%2F/{exchange}/publish",
+            {"properties": {}, "routing_key": key, "payload": "x", "payload_encoding": "string"},
+            "paul",
+        )
+        for exchange, key in (("amq.direct", "w"), ("amq.topic", "w"), ("amq.topic", "v"), ("amq.default", "made"))
+    ],
+    Change("DELETE", "topic-permissions/%2F/paul"),
+    Change("PUT", "permissions/%2F/paul", {"configure": ".*", "write": ".*", "read": ".*"}),
     Change(
         "POST",
         "exchanges/%2F/none/publish",

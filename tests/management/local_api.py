@@ -44,7 +44,7 @@ class LocalSource(BrokerSource):
     async def ask(self, request: str, **keys: Any) -> dict[str, Any]:
         if request == "broker-login":
             self.logins.append(keys["user"])
-            return self._management.login(LogInToBroker(**keys))
+            return await self._management.login(LogInToBroker(**keys))
         if request == "close":
             self.closed.append(keys["session"])
             self.texts.append(keys["text"])

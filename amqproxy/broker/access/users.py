@@ -8,6 +8,7 @@ import hmac
 import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
+from math import inf
 from typing import Any
 
 from amqproxy.amqp091.errors import AccessRefused
@@ -60,6 +61,10 @@ class User:
 
     events: EventDispatcher | None = None
     profile: Profile = OLDEST
+    is_internal = True
+    """Whether the broker has the user, rather than a token."""
+    lifetime = inf
+    """Seconds from the login until it ends."""
 
     def __init__(
         self,
@@ -102,6 +107,9 @@ class User:
         """Raise `LoginRefused` unless the user may log in from this origin."""
         if self.only_from_loopback and not is_loopback:
             raise LoginRefused(f"user '{self.name}' can only connect via localhost")
+
+    def renew(self, user: User) -> None:
+        """Take over the permissions of the user that a new secret names: nothing, since a password has none."""
 
     def change_password(self, password: str) -> None:
         self.change_hash(hash_password(password))
@@ -155,12 +163,19 @@ class User:
         key = (vhost, operation, name)
         verdict = self._verdicts.get(key)
         if verdict is None:
-            permission = self.permissions.get(vhost)
-            verdict = permission is not None and fits(getattr(permission, operation), name)
+            verdict = self._is_permitted(vhost, operation, name)
             if len(self._verdicts) >= MAX_VERDICTS:
                 self._verdicts.clear()
             self._verdicts[key] = verdict
         return verdict
+
+    def _is_permitted(self, vhost: str, operation: str, name: str) -> bool:
+        permission = self.permissions.get(vhost)
+        return permission is not None and fits(getattr(permission, operation), name)
+
+    def may_enter(self, vhost: str) -> bool:
+        """Whether the user has any permission in a virtual host."""
+        return vhost in self.permissions
 
     def may_use_topic(self, vhost: str, operation: str, exchange: str, routing_key: str) -> bool:
         """Whether the user may use a routing key on a topic exchange; true if no topic permission is set for it."""
@@ -185,7 +200,10 @@ class User:
     def check_topic(self, vhost: str, operation: str, exchange: str, routing_key: str) -> None:
         """Raise 403 unless the user may use this routing key on a topic exchange."""
         if self.topic_permissions and not self.may_use_topic(vhost, operation, exchange, routing_key):
-            raise AccessRefused(
-                f"{self._access(operation)} to topic '{routing_key}' in exchange '{exchange}' in vhost '{vhost}' "
-                f"refused for user '{self.name}'"
-            )
+            raise self._topic_refused(vhost, operation, exchange, routing_key)
+
+    def _topic_refused(self, vhost: str, operation: str, exchange: str, routing_key: str) -> AccessRefused:
+        return AccessRefused(
+            f"{self._access(operation)} to topic '{routing_key}' in exchange '{exchange}' in vhost '{vhost}' "
+            f"refused for user '{self.name}'"
+        )

@@ -374,6 +374,7 @@ class Amqp010Connection(ClientConnection):
             self._refuse_login(mechanism, reason)
             self._send_close(ConnectionForced("Authentication failed"), now + PENALTY)
             return
+        self._expires_at = now + self.user.lifetime
         self._stage = Stage.TUNING
         largest = self.broker.frame_max or MAX_FRAME
         heartbeat = MAX_HEARTBEAT if self.broker.heartbeat else 0

@@ -369,6 +369,9 @@ class Amqp091Connection(ClientConnection):
             case ConnectionOpen():
                 self._enter(method.virtual_host, now)
             case ConnectionUpdateSecret():
+                self._login.renewed(self.user, method.new_secret.decode(errors="replace"))
+                self._expires_at = now + self.user.lifetime
+                self._set_timer(now)
                 self.send_method(0, ConnectionUpdateSecretOk())
             case ConnectionClose():
                 self._close_for_client(method, now)
@@ -413,6 +416,7 @@ class Amqp091Connection(ClientConnection):
             else:
                 self._end(SocketClosing.REFUSED, PENALTY)
             return
+        self._expires_at = now + self._user.lifetime
         self.takes_cancel = bool(able.get("consumer_cancel_notify"))
         self._takes_blocked = bool(able.get("connection.blocked"))
         broker = self.broker

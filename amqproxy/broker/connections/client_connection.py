@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, Protocol, TypedDict, Unpack
 
 from amqproxy.amqp091.errors import ProtocolError
@@ -115,6 +116,8 @@ class ClientConnection:
         """The frame or command that caused the current operation."""
         self._quantum = broker.work.quantum
         self._ends_at: float | None = None
+        self._expires_at = inf
+        """The time at which the client's login ends."""
         broker.connections[self] = None
         if (now := client.get("now")) is not None:
             self._end_by(now + HANDSHAKE_TIME)
@@ -367,6 +370,10 @@ class ClientConnection:
         if self._ends_at is not None and self._ends_at <= now:
             self.cut("" if self._is_closing else "handshake timeout")
             return
+        if is_open and self._expires_at <= now:
+            self._expires_at = inf
+            self.close("credential expired", now)
+            return
         if is_open and liveness.is_heartbeat_due(SERVER, now):
             self._send_heartbeat()
             liveness.note_received(SERVER, now)
@@ -382,12 +389,12 @@ class ClientConnection:
         self.broker.timed_connections.set(self, when)
 
     def _set_timer(self, now: float) -> None:
-        """Set the next tick: heartbeats are checked four times in each interval."""
+        """Set the next tick: heartbeats are checked four times in each interval, and the login when it ends."""
         interval = self.liveness.heartbeat
         if self._ends_at is not None:
             self.broker.timed_connections.set(self, self._ends_at)
-        elif interval:
-            self.broker.timed_connections.set(self, now + interval / 4)
+        elif interval or self._expires_at < inf:
+            self.broker.timed_connections.set(self, min(now + interval / 4 if interval else inf, self._expires_at))
         else:
             self.broker.timed_connections.drop(self)
 

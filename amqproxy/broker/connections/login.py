@@ -5,7 +5,7 @@ from __future__ import annotations
 from amqproxy.amqp091.errors import NotAllowed
 from amqproxy.broker.access import sasl
 from amqproxy.broker.access.limits import limit
-from amqproxy.broker.access.users import User
+from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.vhost import VirtualHost
 
@@ -39,6 +39,19 @@ class Login:
         self.user_name, password = sasl.credentials(mechanism, response)
         return broker.log_in(self.user_name, password, is_loopback=self._is_loopback)
 
+    def renewed(self, user: User, secret: str) -> None:
+        """Renew the login of a user by its new secret; raise 530 if a token is refused, or is another user's.
+
+        As in RabbitMQ, nothing is done about the new password of a user who has logged in by password.
+        """
+        if user.is_internal or self._broker.user_of_token is None:
+            return
+        try:
+            user.renew(self._broker.user_of_token(secret))
+        except LoginRefused as error:
+            self._broker.events.log("warning", "login not renewed", user=user.name, reason=str(error))
+            raise NotAllowed("New secret was refused by one of the backends") from None
+
     def enter(self, name: str, user: User) -> VirtualHost:
         """Return the virtual host; raise 530 if the user may not use it or a connection limit is reached."""
         connections = self._broker.connections
@@ -52,6 +65,6 @@ class Login:
         most = limit(user.limits, "max-connections")
         if most is not None and sum(each.is_of(user) and each.vhost is not None for each in connections) >= most:
             raise NotAllowed(f"connection refused for user '{user.name}': user connection limit ({most}) is reached")
-        if name not in user.permissions:
+        if not user.may_enter(name):
             raise NotAllowed(refused)
         return vhost

@@ -17,8 +17,10 @@ from amqproxy.broker.server.log_exchange import log_published
 from amqproxy.broker.server.machine_resources import usual_memory_limit
 from amqproxy.broker.server.persistence import persisted
 from amqproxy.broker.server.server import BrokerServer
+from amqproxy.broker.server.token_logins import token_logins
 from amqproxy.configuration import config
 from amqproxy.process.log import logger
+from amqproxy.process.supervision import kept_up
 from amqproxy.rabbitmq.profile import PROFILES
 from amqproxy.sockets.certificate import NAMINGS
 
@@ -66,8 +68,13 @@ async def configured(settings: config.BrokerConfig, version: str = "") -> AsyncI
             naming=NAMINGS[settings.certificate_login],
             directory=data,
         )
+        if settings.tokens is not None:
+            server.tokens = token_logins(settings.tokens, broker.profile)
+            broker.user_of_token = server.tokens.log_in
         async with trio.open_nursery() as nursery:
             await nursery.start(server.run)
+            if server.tokens is not None:
+                nursery.start_soon(kept_up, "keys not fetched", server.tokens.run)
             yield server
             nursery.cancel_scope.cancel()
 

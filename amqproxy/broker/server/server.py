@@ -21,6 +21,7 @@ from amqproxy.broker.server.connection_task import ConnectionTask
 from amqproxy.broker.server.send_scheduler import SendScheduler
 from amqproxy.broker.server.served_connection import ServedConnection
 from amqproxy.broker.server.timer_task import TimerTask
+from amqproxy.broker.server.token_logins import TokenLogins
 from amqproxy.configuration.values import join_address
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, kept_up, report, supervised
@@ -68,6 +69,8 @@ class BrokerServer:
         self.broker = broker
         self.tap = tap
         self.metrics: Metrics | None = None
+        self.tokens: TokenLogins | None = None
+        """Logins by OAuth 2 tokens, if clients may log in so."""
         self.served: dict[int, ServedConnection] = {}
         self._numbers = count(1)
         self._log = ConnectionLog(trio.current_time)

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import trio
 
-from amqproxy.broker.access.users import LoginRefused
+from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.machine_resources import disk_free, memory_in_use, open_files
 from amqproxy.broker.server.served_connection import ServedConnection
+from amqproxy.broker.server.token_logins import TokenLogins
 from amqproxy.broker.storage.journal import Journal
 from amqproxy.control.changes.actor import Actor, Unfinished
 from amqproxy.control.changes.any_change import applied
@@ -24,6 +25,7 @@ from amqproxy.control.management.queue_pages import queue_page
 from amqproxy.control.management.samples import Row, Samples
 from amqproxy.control.request import ChangeBroker, ListBrokerObjects, LogInToBroker, QueuePage, SampleBroker
 from amqproxy.control.request_error import RequestError
+from amqproxy.tokens.token_claims import is_token
 
 Entry = dict[str, Any]
 
@@ -47,6 +49,7 @@ class BrokerManagement:
         *,
         directory: Path | None = None,
         most_connections: int | None = None,
+        tokens: TokenLogins | None = None,
         started: float = 0.0,
         time: Callable[[], float] = lambda: 0.0,
     ) -> None:
@@ -56,6 +59,7 @@ class BrokerManagement:
         self._listeners = list(listeners)
         self._directory = directory
         self._most_connections = most_connections
+        self._tokens = tokens
         self._started = started
         self._time = time
 
@@ -91,28 +95,37 @@ class BrokerManagement:
             },
         }
 
-    def login(self, request: LogInToBroker) -> Entry:
-        """Return a user's tags, and the virtual hosts that it may use. `RequestError` for a wrong password."""
+    async def login(self, request: LogInToBroker) -> Entry:
+        """Return a user's tags, and the virtual hosts that it may use. `RequestError` for a wrong password or token."""
+        broker = self._broker
         try:
-            user = self._broker.log_in(request.user, request.password, is_loopback=request.loopback)
+            if request.has_token or (request.takes_token and self._tokens is not None and is_token(request.password)):
+                user = await self._user_of(request.password)
+                user.check_origin(is_loopback=request.loopback)
+            else:
+                user = broker.log_in_by_password(request.user, request.password, is_loopback=request.loopback)
         except LoginRefused as refusal:
             raise RequestError("refused", str(refusal)) from None
-        has_vhost = request.vhost is None or request.vhost in self._broker.vhosts
         return {
             "name": user.name,
             "tags": list(user.tags),
-            "vhosts": list(user.permissions),
-            "has_vhost": has_vhost,
+            "vhosts": [each for each in broker.vhosts if user.may_enter(each)],
+            "has_vhost": request.vhost is None or request.vhost in broker.vhosts,
+            "is_internal": user.is_internal,
         }
+
+    async def _user_of(self, token: str) -> User:
+        """Return the user of an OAuth 2 token; `LoginRefused` for a wrong one."""
+        if self._tokens is None:
+            raise LoginRefused("this broker takes no OAuth 2 tokens")
+        return await self._tokens.user(token)
 
     async def change(self, request: ChangeBroker) -> Entry:
         """Make a change, and return the response once it is on disk, if the broker has one.
 
         `RequestError` if the user is gone, or the change is refused.
         """
-        user = self._broker.users.get(request.user)
-        if user is None:
-            raise RequestError("no-user", f"there is no user {request.user!r}")
+        user = await self._changing_user(request)
         self._broker.work.quantum.begin()
         unfinished: list[Unfinished] = []
         try:
@@ -131,6 +144,18 @@ class BrokerManagement:
         if self._broker.storage is not None:
             await _kept(self._broker.storage.journal)
         return answer
+
+    async def _changing_user(self, request: ChangeBroker) -> User:
+        """Return the user that makes a change; `RequestError` if it is gone, or its token has expired."""
+        if request.token is not None:
+            try:
+                return await self._user_of(request.token)
+            except LoginRefused as refusal:
+                raise RequestError("refused", str(refusal)) from None
+        user = self._broker.users.get(request.user)
+        if user is None:
+            raise RequestError("no-user", f"there is no user {request.user!r}")
+        return user
 
     def objects(self, request: ListBrokerObjects) -> Iterator[Entry | None]:
         """Yield the entries of the chosen objects."""

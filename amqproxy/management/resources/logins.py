@@ -60,8 +60,9 @@ async def hash_password(call: Call) -> Entry:
 
 async def log_in(call: Call) -> Entry:
     """Return the user that logged in by form, and what it may send as Basic authentication."""
-    user, password = form_credentials(call.body) or ("", "")
+    _, password, _ = form_credentials(call.body) or ("", "", False)
+    user = call.user.name  # of a token, the name that it has
     return {
-        "user": {"name": call.user.name, "tags": list(call.user.tags), "is_internal_user": True},
+        "user": {"name": call.user.name, "tags": list(call.user.tags), "is_internal_user": call.user.token is None},
         "token": {"type": "basic", "value": b64encode(f"{user}:{password}".encode()).decode()},
     }

@@ -36,6 +36,8 @@ async def publish(call: Call) -> Entry:
     except RequestError as error:
         if error.name == "rejected":
             raise bad_request(f"rejected {error}") from None
+        if error.name == "denied":
+            raise bad_request(f"403 ACCESS_REFUSED - {error}") from None
         if error.name == "invalid":
             raise bad_request(f"406 PRECONDITION_FAILED - {error}") from None
         if error.name != "not-found":

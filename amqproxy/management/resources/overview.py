@@ -125,7 +125,7 @@ async def show_cluster_name(call: Call) -> Entry:
 
 async def whoami(call: Call) -> Entry:
     found: Entry = {"name": call.user.name, "tags": list(call.user.tags)}
-    return found | {"is_internal_user": True} if call.facts.is_4 else found
+    return found | {"is_internal_user": call.user.token is None} if call.facts.is_4 else found
 
 
 async def version(call: Call) -> Any:

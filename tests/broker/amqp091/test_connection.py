@@ -26,12 +26,14 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.refused_logins import MOST_OF_ADDRESS
-from amqproxy.broker.access.users import User
+from amqproxy.broker.access.token_user import TokenUser
+from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.amqp091.connection import Amqp091Connection
 from amqproxy.broker.broker import EVERYTHING, Broker
 from amqproxy.broker.connections.client_connection import HANDSHAKE_TIME
 from amqproxy.broker.connections.closing import CLOSING_TIME, PENALTY, SocketClosing
 from amqproxy.broker.work import Job
+from amqproxy.configuration.token_config import BrokerTokens
 from amqproxy.rabbitmq.profile import CAPABILITIES, PROFILES, Profile
 from tests.broker.client import Client, Refused, connected
 from tests.real import raw
@@ -326,6 +328,54 @@ def test_update_secret() -> None:
     client = connected()
     client.send(0, ConnectionUpdateSecret(b"new", "for a reason"))
     assert client.transcript() == "connection.update-secret-ok"
+
+
+TOKEN = "eyJ.e.x"
+
+
+def taking_tokens() -> Broker:
+    """A broker to which each token names `tina`, with a lifetime of 100 s and the virtual host / alone."""
+    broker = Broker()
+    settings = BrokerTokens(keys="keys.json")
+    claims = {"sub": "tina", "scope": "rabbitmq.configure:%2F/*"}
+
+    def user_of(token: str) -> User:
+        if token == "eyJ.expired.x":
+            raise LoginRefused("it has expired")
+        profile = broker.profile
+        return TokenUser(claims, settings, expires_at=1100.0, now=1000.0, profile=profile)
+
+    broker.user_of_token = user_of
+    return broker
+
+
+@pytest.mark.parametrize("heartbeat", [0, 60])
+def test_a_connection_ends_with_its_token(heartbeat: int) -> None:
+    client = Client(taking_tokens()).open(password=TOKEN, heartbeat=heartbeat)
+    assert client.connection.user.name == "tina"
+    while client.now < 1095:
+        client.now += 5
+        client.feed(HEARTBEAT_FRAME)
+        client.broker.tick(client.now)
+    assert client.transcript() == ""
+    client.now = 1100.5
+    client.broker.tick(client.now)
+    assert client.transcript() == "connection 320 0.0 CONNECTION_FORCED - credential expired"
+
+
+def test_a_token_is_renewed() -> None:
+    client = Client(taking_tokens()).open(password=TOKEN)
+    client.now = 1090.0
+    client.send(0, ConnectionUpdateSecret(TOKEN.encode(), "for a reason"))
+    assert client.transcript() == "connection.update-secret-ok"
+    client.now = 1150.0
+    client.broker.tick(client.now)
+    assert client.transcript() == ""
+    client.send(0, ConnectionUpdateSecret(b"eyJ.expired.x", "for a reason"))
+    assert (
+        client.transcript()
+        == "connection 530 connection.update-secret NOT_ALLOWED - New secret was refused by one of the backends"
+    )
 
 
 def test_close() -> None:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import trio
 import trio.testing
 
 from amqproxy.broker.access.users import LoginRefused, User
+from amqproxy.broker.server.token_logins import token_logins
+from amqproxy.configuration.token_config import BrokerTokens
 from amqproxy.control.changes.message_changes import Publish
-from amqproxy.control.changes.topology_changes import PurgeQueue
+from amqproxy.control.changes.topology_changes import DeclareQueue, PurgeQueue
 from amqproxy.control.management.broker_management import BrokerManagement, ListenerFacts
 from amqproxy.control.request import ChangeBroker, ListBrokerObjects, LogInToBroker
 from amqproxy.control.request_error import RequestError
 from tests.control.served import Serving
+from tests.tokens.fixtures import issuer
+from tests.tokens.issuer import Issuer
+
+__all__ = ["issuer"]
 
 
 def management() -> BrokerManagement:
@@ -31,9 +39,15 @@ def test_facts() -> None:
     assert facts["files"] > 0
 
 
-def test_a_login_shows_tags_and_virtual_hosts() -> None:
-    found = management().login(LogInToBroker(user="guest", password="guest", loopback=True, vhost="none"))
-    assert found == {"name": "guest", "tags": ["administrator"], "vhosts": ["/"], "has_vhost": False}
+async def test_a_login_shows_tags_and_virtual_hosts() -> None:
+    found = await management().login(LogInToBroker(user="guest", password="guest", loopback=True, vhost="none"))
+    assert found == {
+        "name": "guest",
+        "tags": ["administrator"],
+        "vhosts": ["/"],
+        "has_vhost": False,
+        "is_internal": True,
+    }
 
 
 @pytest.mark.parametrize(
@@ -44,10 +58,33 @@ def test_a_login_shows_tags_and_virtual_hosts() -> None:
         LogInToBroker(user="guest", password="guest", loopback=False),
     ],
 )
-def test_a_wrong_login_is_refused(login: LogInToBroker) -> None:
+async def test_a_wrong_login_is_refused(login: LogInToBroker) -> None:
     with pytest.raises(RequestError) as refused:
-        management().login(login)
+        await management().login(login)
     assert refused.value.name == "refused"
+
+
+async def test_a_token_is_taken_only_by_those_who_ask_with_it(issuer: Issuer, tmp_path: Path) -> None:
+    """One who goes on by the name that was typed in must not get the rights of a user of that name."""
+    serving = Serving()
+    file = tmp_path / "keys.json"
+    file.write_bytes(issuer.key_set("rsa"))
+    tokens = token_logins(BrokerTokens(keys=str(file)), serving.broker.profile)
+    serving.broker.user_of_token = tokens.log_in
+    managed = BrokerManagement(serving.broker, serving.served, tokens=tokens)
+    token = issuer.token(aud="rabbitmq", scope="rabbitmq.tag:management rabbitmq.read:%2F/*")
+    for keys in ({"takes_token": True}, {"has_token": True}):
+        found = await managed.login(LogInToBroker(user="guest", password=token, **keys))
+        assert (found["name"], found["tags"], found["is_internal"]) == ("orders", ["management"], False)
+    with pytest.raises(RequestError, match="invalid credentials"):
+        await managed.login(LogInToBroker(user="guest", password=token, loopback=True))
+    change = DeclareQueue(vhost="/", name="q")
+    with pytest.raises(RequestError, match="refused for user 'orders'"):
+        await managed.change(ChangeBroker(user="guest", change=change, token=token))
+    with pytest.raises(RequestError, match="token failed"):
+        await managed.change(ChangeBroker(user="guest", change=change, token="eyJ.e.x"))
+    with pytest.raises(RequestError, match="takes no OAuth 2 tokens"):
+        await management().login(LogInToBroker(user="", password=token, has_token=True))
 
 
 @pytest.mark.parametrize("stored", ["", None], ids=["a hash of nothing", "no hash"])

@@ -22,6 +22,7 @@ DEADLINE = 3600.0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can have a network namespace, for the suites' fixed ports")
+@pytest.mark.timeout(2 * DEADLINE)
 @pytest.mark.parametrize("suite", EXPECTED)
 def test_what_passes_at_rabbitmq_passes_here(suite: str, tmp_path: Path) -> None:
     installation("4.3")
