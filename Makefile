@@ -162,8 +162,8 @@ pool: $(VENV)/.test compile ## what clients of a pool can do to each other, at f
 switch: $(VENV)/.test compile ## 100,000 messages and 200 clients from one RabbitMQ to another and back, with kill -9 of each party
 	$(BIN)/python -m pytest -m soak --log-cli-level INFO tests/real/test_switch_kills.py $(PYTEST)
 
-workbench: $(VENV)/.test compile ## 100,000 dead letters brought back on each broker, with kill -9 in the middle
-	$(BIN)/python -m pytest -m soak --log-cli-level INFO tests/real/test_workbench_kills.py $(PYTEST)
+workbench: $(VENV)/.test compile ## 100,000 dead letters brought back on each broker, and 1,000,000 messages shovelled, with kill -9 in the middle
+	$(BIN)/python -m pytest -m soak --log-cli-level INFO tests/real/test_workbench_kills.py tests/real/test_shovel_kills.py $(PYTEST)
 
 kills: $(VENV)/.test ## pipeline run --live, killed with SIGKILL at each of eleven points, against the truth; needs Java 17
 	@tests/install_system.sh openjdk-17-jre-headless

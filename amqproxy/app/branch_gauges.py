@@ -1,9 +1,12 @@
-"""Gauges of distributed transactions in the integrated broker, for /metrics."""
+"""Metrics of distributed transactions and of shovels in the integrated broker."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from amqproxy.broker.broker import Broker
-from amqproxy.taps.metrics import Metrics
+from amqproxy.shovels.shovel_states import ShovelStates
+from amqproxy.taps.metrics import SHOVEL_STATES, Metrics
 
 
 def count_branches(broker: Broker, metrics: Metrics) -> None:
@@ -15,3 +18,10 @@ def count_branches(broker: Broker, metrics: Metrics) -> None:
 
     metrics.dtx_branches.labels("open").set_function(lambda: count(False))
     metrics.dtx_branches.labels("prepared").set_function(lambda: count(True))
+
+
+def count_shovels(shovels: ShovelStates, metrics: Metrics) -> None:
+    """Add the shovels by state to `metrics`, read at each scrape, and count the messages that they move."""
+    for state in SHOVEL_STATES:
+        metrics.shovels.labels(state).set_function(partial(shovels.count, state))
+    shovels.note_moved = metrics.shovel_messages.inc

@@ -14,7 +14,7 @@ import trio
 from amqproxy import __version__
 from amqproxy.app.addon_log import log_addons
 from amqproxy.app.address_unavailable import AddressUnavailable
-from amqproxy.app.branch_gauges import count_branches
+from amqproxy.app.branch_gauges import count_branches, count_shovels
 from amqproxy.app.certificate_watch import watch_certificates
 from amqproxy.app.interpreter import keep_pauses_short
 from amqproxy.app.listeners import address_of, announce, contexts_of, open_broker
@@ -38,6 +38,8 @@ from amqproxy.process.log import logger
 from amqproxy.process.supervision import kept_up, supervised
 from amqproxy.process.systemd import Systemd
 from amqproxy.proxy.loop_lag import LoopLag
+from amqproxy.shovels.shovel_process import ShovelProcess
+from amqproxy.shovels.shovel_states import PLUGIN, ShovelStates
 from amqproxy.sockets.tls import files_of
 from amqproxy.taps.metrics import Metrics
 
@@ -82,6 +84,8 @@ async def run_broker(config: Config, printed: PrintSettings | None = None) -> No
         if config.record and config.record.at_start:
             await watchers.record(recorded_by_broker(config.record))
 
+        shovels = ShovelStates(server.broker, is_enabled=PLUGIN in own.plugins)
+        count_shovels(shovels, metrics)
         contexts = contexts_of(listeners)
 
         def renew() -> None:
@@ -96,7 +100,7 @@ async def run_broker(config: Config, printed: PrintSettings | None = None) -> No
             time=time.time,
             statistics=Statistics(metrics.registry, lambda: (lag.last, lag.most), started=started, time=time.time),
             recording=RecordingControl(watchers.recorder, config.record, recorded_by_broker),
-            management=managed(server, listeners, own, started),
+            management=managed(server, listeners, own, started, shovels),
             listen=[address_of(each.listener) for each in listeners],
         )
         signals = stack.enter_context(trio.open_signal_receiver(*ENDING))
@@ -116,7 +120,10 @@ async def run_broker(config: Config, printed: PrintSettings | None = None) -> No
                 nursery.start_soon(kept_up, "lag not measured", _note_lag, lag)
             keep_pauses_short(nursery, has_messages=True)
             systemd.ready()
-            await drain.wait()
+            async with trio.open_nursery() as shovelling:
+                shovelling.start_soon(kept_up, "shovels failed", ShovelProcess(server, shovels).run)
+                await drain.wait()
+                shovelling.cancel_scope.cancel()
             await supervised("broker not closed", server.close, own.limits.close_timeout)
             await watchers.finish()
             await watchers.finish_printing()

@@ -10,10 +10,20 @@ from amqproxy.broker.server.server import BrokerServer
 from amqproxy.configuration.config import BrokerConfig
 from amqproxy.control.management.broker_management import BrokerManagement, ListenerFacts
 from amqproxy.proxy.open_listener import OpenListener
+from amqproxy.shovels.shovel_states import ShovelStates
 
 
-def managed(server: BrokerServer, listeners: Listeners, config: BrokerConfig, started: float) -> BrokerManagement:
-    """Return the answers to the management requests about a broker, which was `started` at this time of day."""
+def managed(
+    server: BrokerServer,
+    listeners: Listeners,
+    config: BrokerConfig,
+    started: float,
+    shovels: ShovelStates | None = None,
+) -> BrokerManagement:
+    """Return the answers to the management requests about a broker, which was `started` at this time of day.
+
+    Without `shovels`, those of its parameters do not run.
+    """
     return BrokerManagement(
         server.broker,
         server.served,
@@ -21,6 +31,7 @@ def managed(server: BrokerServer, listeners: Listeners, config: BrokerConfig, st
         directory=None if config.data is None else Path(config.data),
         most_connections=config.limits.connections,
         tokens=server.tokens,
+        shovels=shovels,
         started=started,
         time=time.time,
     )

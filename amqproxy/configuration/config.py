@@ -394,12 +394,16 @@ class BrokerConfig(Strict, frozen=True):
     """The RabbitMQ version whose behaviour the broker has: limits, refusals, texts, dead letters and the like."""
     deprecated_features: dict[str, bool] = msgspec.field(default_factory=dict)
     """Whether a deprecated feature of that version may be used, by name: RabbitMQ's `deprecated_features.permit.*`."""
-    plugins: tuple[Literal["rabbitmq_consistent_hash_exchange", "rabbitmq_delayed_message_exchange"], ...] = (
+    plugins: tuple[
+        Literal["rabbitmq_consistent_hash_exchange", "rabbitmq_delayed_message_exchange", "rabbitmq_shovel"], ...
+    ] = (
         "rabbitmq_consistent_hash_exchange",
         "rabbitmq_delayed_message_exchange",
+        "rabbitmq_shovel",
     )
-    """RabbitMQ plugins whose exchange types clients may declare: x-consistent-hash and x-delayed-message. Without
-    them, both are refused as by a RabbitMQ without these plugins.
+    """RabbitMQ plugins. Two have exchange types that clients may declare, x-consistent-hash and x-delayed-message,
+    which are refused without them as by a RabbitMQ without these plugins. With rabbitmq_shovel, `amqproxy broker` runs
+    the shovels that are set as parameters; without it, they are kept, and do not run.
     """
     log_exchange: bool = False
     """Publish each log line to amq.rabbitmq.log too, with its level as the routing key: RabbitMQ's log.exchange."""

@@ -432,6 +432,7 @@ ObjectKind = Literal[
     "operator-policies",
     "parameters",
     "global-parameters",
+    "shovels",
     "connections",
     "channels",
     "consumers",

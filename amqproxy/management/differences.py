@@ -86,7 +86,8 @@ OWN_VALUES: Mapping[str, str] = {
     "socket_opts": "none",
     "feature-flags.callbacks": "none",
     "nodes.memory": "all of it is `other_proc`: parts are not measured",
-    "shovels.state": "always `terminated`: shovels are kept, and do not run",
+    "shovels.pending": "always 0: messages wait in the source while the destination is blocked",
+    "shovels.reason": "RabbitMQ's, with the cause",
     "federation-links.status": "always `error`: upstreams are kept, and this broker does not federate",
 }
 """Keys whose values are this broker's own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from amqproxy.amqp091.frame import BODY, HEADER, METHOD, OVERHEAD, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import (
@@ -25,20 +25,29 @@ class MoveFailed(Exception):
     """The move of a queue cannot go on; the text has the reason. Unsettled messages are still in the source."""
 
 
-class MessageForwarder:
-    """Forwarder of one queue's messages to `exchange`, or to the default exchange those that were published to it.
+Publish = tuple[BasicPublish, bytes]
+"""The method and the frame of the content header that publish a message."""
 
-    `queue` is the queue's name, and `frame_max` the target's limit, 0 for none. `received` counts complete deliveries,
+
+class MessageForwarder:
+    """Forwarder of one consumer's messages.
+
+    `publish_of` returns the publish of a delivery with the frame of its content header, `None` to leave the message
+    unsettled in the source. `frame_max` is the target's limit, 0 for none. `received` counts complete deliveries,
     `moved` those that are acknowledged; `failure` is why the move cannot go on.
     """
 
-    def __init__(self, queue: str, exchange: str, frame_max: int, unsettled: UnsettledMessages | None = None) -> None:
+    def __init__(
+        self,
+        publish_of: Callable[[BasicDeliver, Frame], Publish | None],
+        frame_max: int,
+        unsettled: UnsettledMessages | None = None,
+    ) -> None:
         self.unsettled = UnsettledMessages() if unsettled is None else unsettled
         self.failure: MoveFailed | None = None
         self.moved = 0
         self.received = 0
-        self._queue = queue
-        self._exchange = exchange
+        self._publish_of = publish_of
         self._frame_max = frame_max
         self._method: BasicDeliver | None = None
         self._remaining = 0
@@ -54,15 +63,13 @@ class MessageForwarder:
             elif self._method is None:
                 continue
             elif frame.kind == HEADER:
-                self._remaining = self._size = frame.body_size
-                self._header = frame.raw
-                output += self._publish(self._method)
+                output += self._begin_content(self._method, frame)
             elif frame.kind == BODY:
                 self._remaining -= frame.size
                 output += self._bodies(frame)
             if self._method is not None and self._header and not self._remaining:
-                self.unsettled.add(self._method.delivery_tag, self._size + len(self._header))
                 self.received += 1
+                self.note(self._method.delivery_tag, self._size + len(self._header))
                 self._method, self._header = None, b""
         return b"".join(output)
 
@@ -75,14 +82,20 @@ class MessageForwarder:
         elif isinstance(method, ChannelClose | ConnectionClose):
             raise refusal("the source", method)
 
-    def _publish(self, delivered: BasicDeliver) -> list[bytes]:
+    def _begin_content(self, delivered: BasicDeliver, header: Frame) -> list[bytes]:
+        publish = self._publish_of(delivered, header)
+        if publish is None:
+            self._method = None
+            return []
+        method, self._header = publish
+        self._remaining = self._size = header.body_size
         if self._frame_max and len(self._header) > self._frame_max:
             raise MoveFailed(f"a content header of {len(self._header)} bytes exceeds the target's frame_max")
-        exchange = self._exchange
-        if not delivered.exchange and delivered.routing_key == self._queue and b"CC" not in self._header:
-            exchange = ""  # a header CC would lead it to further queues
-        method = BasicPublish(exchange=exchange, routing_key=delivered.routing_key, mandatory=True)
         return [encode_method(CHANNEL, method), self._header]
+
+    def note(self, delivery_tag: int, size: int) -> None:
+        """Note that a delivery is published as a whole."""
+        self.unsettled.add(delivery_tag, size)
 
     def _bodies(self, frame: Frame) -> list[bytes]:
         if not self._frame_max or frame.size + OVERHEAD <= self._frame_max:

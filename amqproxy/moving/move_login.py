@@ -11,10 +11,17 @@ from amqproxy.proxy.upstream import Dialer
 CAPABILITIES = {"publisher_confirms": True, "consumer_cancel_notify": True, "basic.nack": True}
 
 
+def client_properties(name: str, **capabilities: bool) -> Table:
+    """Return the client properties with further capabilities; `name` is shown in the broker's list of connections."""
+    able = CAPABILITIES | capabilities
+    return Table({"product": "amqproxy", "connection_name": name, "capabilities": able})
+
+
 def login_of(end: MoveEnd, name: str = "amqproxy move") -> ConnectionStartOk:
-    """Return the connection.start-ok; `name` is shown in the broker's list of connections."""
-    properties = Table({"product": "amqproxy", "connection_name": name, "capabilities": CAPABILITIES})
-    return ConnectionStartOk(client_properties=properties, response=f"\0{end.user}\0{end.password}".encode())
+    """Return the connection.start-ok."""
+    return ConnectionStartOk(
+        client_properties=client_properties(name), response=f"\0{end.user}\0{end.password}".encode()
+    )
 
 
 def dial_of(end: MoveEnd) -> Dial:

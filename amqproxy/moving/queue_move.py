@@ -13,6 +13,8 @@ from amqproxy.amqp091.methods import (
     BasicCancelOk,
     BasicConsume,
     BasicConsumeOk,
+    BasicDeliver,
+    BasicPublish,
     BasicQos,
     BasicQosOk,
     ConfirmSelect,
@@ -28,7 +30,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.wire import Table
 from amqproxy.moving.broker_link import BrokerLink, ChannelRefused
-from amqproxy.moving.message_forwarder import MessageForwarder, MoveFailed
+from amqproxy.moving.message_forwarder import MessageForwarder, MoveFailed, Publish
 from amqproxy.moving.move_job import MovedQueue
 from amqproxy.moving.unsettled_messages import MAX_MESSAGES
 from amqproxy.proxy.broker_login import LOST
@@ -90,7 +92,7 @@ async def move_queue(
         await source.ask(BasicQos(prefetch_count=MAX_MESSAGES), BasicQosOk)
     except ChannelRefused as error:
         raise MoveFailed(str(error)) from None
-    forwarder = MessageForwarder(name, exchange, target.frame_max)
+    forwarder = MessageForwarder(publish_to(exchange, name), target.frame_max)
     transfer = _Transfer(source, target, forwarder, name, lambda: report(forwarder.moved, transfer.left))
     transfer.left = depth.message_count
     moved = await transfer.run(BasicConsume(queue=name, consumer_tag=CONSUMER, exclusive=strict))
@@ -113,6 +115,17 @@ async def is_stream(link: BrokerLink, queue: str) -> bool:
         await link.renew_channel()
         return False
     return True
+
+
+def publish_to(exchange: str, queue: str) -> Callable[[BasicDeliver, Frame], Publish]:
+    """Return the publishes of a queue's messages: by `exchange`, or as they came if that leads to no other queue."""
+
+    def publish_of(delivered: BasicDeliver, header: Frame) -> Publish:
+        is_direct = not delivered.exchange and delivered.routing_key == queue
+        chosen = "" if is_direct and b"CC" not in header.raw else exchange  # a header CC leads to further queues
+        return BasicPublish(exchange=chosen, routing_key=delivered.routing_key, mandatory=True), header.raw
+
+    return publish_of
 
 
 def exchange_for(queue: str) -> str:

@@ -67,6 +67,9 @@ RENEWAL_OUTCOMES = ("renewed", "failed")
 """Outcomes of requests for a token with which the proxy logs in to brokers."""
 
 
+SHOVEL_STATES = ("starting", "running", "terminated")
+
+
 def code_label(code: int) -> str:
     """Return the label of a reply code: "other" if it is not an AMQP code."""
     return str(code) if code in BY_CODE or code == 200 else "other"
@@ -151,6 +154,14 @@ class Metrics:
         )
         for state in ("open", "prepared"):
             self.dtx_branches.labels(state)  # 0 without an integrated broker, as for other metrics
+        self.shovels = Gauge(
+            "amqproxy_shovels", "Shovels of the integrated broker, by their state.", ["state"], registry=new
+        )
+        for state in SHOVEL_STATES:
+            self.shovels.labels(state)
+        self.shovel_messages = Counter(
+            "amqproxy_shovel_messages", "Messages that shovels of the integrated broker have moved.", registry=new
+        )
         self.logins_refused = Counter(
             "amqproxy_authentication_failures", "Logins that the broker has refused.", registry=new
         )

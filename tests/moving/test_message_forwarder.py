@@ -19,6 +19,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.moving.message_forwarder import MessageForwarder, MoveFailed
+from amqproxy.moving.queue_move import publish_to
 
 KEPT = Properties(
     headers=Table({"x-death": ["q"], "n": 1}),
@@ -56,7 +57,7 @@ def methods(*methods: Method) -> list[Frame]:
 
 
 def test_a_delivery_is_published_byte_for_byte() -> None:
-    forwarder = MessageForwarder("q", "amqproxy.move.q", 0)
+    forwarder = MessageForwarder(publish_to("amqproxy.move.q", "q"), 0)
     method, *content = frames_of(forwarder.deliver(delivery(7)))
     assert method.method == BasicPublish(0, "amqproxy.move.q", "k", mandatory=True)
     assert [each.raw for each in content] == [each.raw for each in delivery(7)[1:]]
@@ -75,7 +76,7 @@ def test_a_delivery_is_published_byte_for_byte() -> None:
 def test_only_what_reaches_no_other_queue_goes_by_the_default_exchange(
     exchange: str, key: str, headers: Table | None, published_to: str
 ) -> None:
-    forwarder = MessageForwarder("q", "e", 0)
+    forwarder = MessageForwarder(publish_to("e", "q"), 0)
     properties = Properties(headers=headers)
     method, *_ = frames_of(forwarder.deliver(delivery(1, exchange=exchange, key=key, properties=properties)))
     assert (method.method.exchange, method.method.routing_key) == (published_to, key)
@@ -85,15 +86,15 @@ def test_only_what_reaches_no_other_queue_goes_by_the_default_exchange(
 @pytest.mark.parametrize("step", [1, 2, 100])
 def test_frames_may_come_in_any_chunks(body: bytes, step: int) -> None:
     whole = [*delivery(1, body, most=4096), *delivery(2, body, most=4096)]
-    together = MessageForwarder("q", "e", 0).deliver(whole)
-    forwarder = MessageForwarder("q", "e", 0)
+    together = MessageForwarder(publish_to("e", "q"), 0).deliver(whole)
+    forwarder = MessageForwarder(publish_to("e", "q"), 0)
     apart = b"".join(forwarder.deliver(whole[start : start + step]) for start in range(0, len(whole), step))
     assert apart == together
     assert len(forwarder.unsettled) == 2
 
 
 def test_bodies_are_cut_for_the_target() -> None:
-    forwarder = MessageForwarder("q", "e", 4096)
+    forwarder = MessageForwarder(publish_to("e", "q"), 4096)
     frames = frames_of(forwarder.deliver(delivery(1, bytes(range(256)) * 64)))
     assert max(len(each.raw) for each in frames) <= 4096
     assert b"".join(each.payload for each in frames[2:]) == bytes(range(256)) * 64
@@ -101,11 +102,13 @@ def test_bodies_are_cut_for_the_target() -> None:
 
 def test_a_header_that_does_not_fit_is_not_cut() -> None:
     with pytest.raises(MoveFailed, match=r"content header of .* bytes exceeds the target's frame_max"):
-        MessageForwarder("q", "e", 4096).deliver(delivery(1, properties=Properties(headers=Table({"h": "x" * 5000}))))
+        MessageForwarder(publish_to("e", "q"), 4096).deliver(
+            delivery(1, properties=Properties(headers=Table({"h": "x" * 5000})))
+        )
 
 
 def test_a_confirm_acknowledges_the_delivery() -> None:
-    forwarder = MessageForwarder("q", "e", 0)
+    forwarder = MessageForwarder(publish_to("e", "q"), 0)
     forwarder.deliver([*delivery(1), *delivery(2), *delivery(3)])
     assert forwarder.confirm(methods(BasicAck(2, multiple=True))) == encode_method(1, BasicAck(2, multiple=True))
     assert forwarder.confirm(methods(BasicAck(3))) == encode_method(1, BasicAck(3, multiple=True))
@@ -121,7 +124,7 @@ def test_a_confirm_acknowledges_the_delivery() -> None:
     ],
 )
 def test_a_refused_message_is_not_acknowledged_and_nothing_behind_it(method: Method, text: str) -> None:
-    forwarder = MessageForwarder("q", "e", 0)
+    forwarder = MessageForwarder(publish_to("e", "q"), 0)
     forwarder.deliver([*delivery(1), *delivery(2), *delivery(3)])
     acks = forwarder.confirm(methods(BasicAck(1), method, BasicAck(3, multiple=True)))
     assert acks == encode_method(1, BasicAck(1, multiple=True))
@@ -135,4 +138,4 @@ def test_a_refused_message_is_not_acknowledged_and_nothing_behind_it(method: Met
 )
 def test_the_source_may_end_the_move(method: Method, text: str) -> None:
     with pytest.raises(MoveFailed, match=text):
-        MessageForwarder("q", "e", 0).deliver(methods(method))
+        MessageForwarder(publish_to("e", "q"), 0).deliver(methods(method))

@@ -55,14 +55,16 @@ class ClientFacts(TypedDict):
     """Transport facts of a client, passed to its connection.
 
     `name` is the connection's name in RabbitMQ's notation (`127.0.0.1:40000 -> 127.0.0.1:5672`), `certificate_name` the
-    subject of a TLS client's certificate, "" if it presented none, and `now` the time of the accept in seconds; without
-    it, the handshake has no time limit. `wake` is called whenever there is output, or the connection is over.
+    subject of a TLS client's certificate, "" if it presented none, `user` the login of a client within this process
+    that has no other, and `now` the time of the accept in seconds; without it, the handshake has no time limit. `wake`
+    is called whenever there is output, or the connection is over.
     """
 
     is_loopback: bool
     wake: Callable[[], None]
     name: NotRequired[str]
     certificate_name: NotRequired[str | None]
+    user: NotRequired[User | None]
     now: NotRequired[float | None]
 
 
@@ -102,7 +104,12 @@ class ClientConnection:
         self.is_awaiting = False
         """Whether a reply is held back until the change that it confirms is on disk."""
         self._user: User | None = None
-        self._login = Login(broker, is_loopback=client["is_loopback"], certificate_name=client.get("certificate_name"))
+        self._login = Login(
+            broker,
+            is_loopback=client["is_loopback"],
+            certificate_name=client.get("certificate_name"),
+            user=client.get("user"),
+        )
         self._is_lost = False
         self._closing_line: tuple[str, dict[str, Any]] | None = None
         self._wake = client["wake"]

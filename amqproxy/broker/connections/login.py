@@ -13,15 +13,19 @@ from amqproxy.broker.vhost import VirtualHost
 class Login:
     """The login of one connection: checks the client's credentials and changes only its own state.
 
-    `user_name` is the user name of the client's last login attempt, "" if it sent none.
+    `user_name` is the user name of the client's last login attempt, "" if it sent none. A client within this process
+    may be given its `user`: what it sends to log in is ignored.
     """
 
-    __slots__ = ("_broker", "_certificate_name", "_is_loopback", "user_name")
+    __slots__ = ("_broker", "_certificate_name", "_is_loopback", "_user", "user_name")
 
-    def __init__(self, broker: Broker, *, is_loopback: bool, certificate_name: str | None) -> None:
+    def __init__(
+        self, broker: Broker, *, is_loopback: bool, certificate_name: str | None, user: User | None = None
+    ) -> None:
         self._broker = broker
         self._is_loopback = is_loopback
         self._certificate_name = certificate_name
+        self._user = user
         self.user_name = ""
 
     @property
@@ -32,6 +36,9 @@ class Login:
     def log_in(self, mechanism: str, response: bytes) -> User:
         """Return the user that logs in; raise `LoginRefused`, or a `ProtocolError` if the mechanism is not offered."""
         broker = self._broker
+        if self._user is not None:
+            self.user_name = self._user.name
+            return self._user
         sasl.check(mechanism, broker.mechanisms, self._certificate_name)
         if mechanism == sasl.EXTERNAL:
             self.user_name = self._certificate_name or ""

@@ -55,7 +55,7 @@ POLICY_SETTINGS = frozenset({name.removeprefix("x-") for name in QUEUE_ARGUMENTS
 POLICY_SETTINGS |= {"alternate-exchange"}
 """Settings of policies that have an effect."""
 
-PARAMETERS = frozenset({"operator_policy", "vhost-limits"})
+PARAMETERS = frozenset({"operator_policy", "shovel", "vhost-limits"})
 """Components whose parameters have an effect."""
 
 GLOBAL_PARAMETERS = frozenset({"cluster_name", "cluster_tags", "internal_cluster_id"})
@@ -84,7 +84,7 @@ def ineffective(section: str, entry: Entry) -> Iterator[str]:
             yield from _policy_settings(entry["value"])
         case "parameters" if entry["component"] == "vhost-limits":
             yield from _unknown("limit", entry["value"], VHOST_LIMITS)
-        case "parameters":
+        case "parameters" if entry["component"] not in PARAMETERS:
             yield f"parameter of '{entry['component']}'"
         case "global_parameters" if entry["name"] not in GLOBAL_PARAMETERS:
             yield f"global parameter '{entry['name']}'"

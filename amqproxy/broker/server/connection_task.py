@@ -7,6 +7,7 @@ from functools import partial
 
 import trio
 
+from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.connections.client_connection import ClientFacts
 from amqproxy.broker.connections.closing import SocketClosing
@@ -78,6 +79,7 @@ class ConnectionTask:
         is_loopback: bool = True,
         name: str = "",
         certificate_name: str | None = None,
+        user: User | None = None,
         tap: ConnectionTap | None = None,
     ) -> None:
         self._broker = broker
@@ -96,6 +98,7 @@ class ConnectionTask:
             "wake": self._wake,
             "name": name,
             "certificate_name": certificate_name,
+            "user": user,
             "now": current_time(),
         }
         choice = ProtocolChoice(lambda dialect: dialect.connection(broker, **described))

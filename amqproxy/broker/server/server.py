@@ -7,12 +7,14 @@ import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from ipaddress import IPv6Address, ip_address
 from itertools import count
 from pathlib import Path
 
 import trio
 
+from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.connection_log import ConnectionLog
@@ -122,17 +124,26 @@ class BrokerServer:
         assert self._nursery is not None
         self._nursery.start_soon(self._accept, listener, context)
 
-    def open(self) -> socket.socket:
-        """Open a connection within this process and return the client's non-blocking socket."""
+    def open(self, user: User | None = None) -> socket.socket:
+        """Open a connection within this process and return the client's non-blocking socket.
+
+        With a `user`, that is the client's login, whatever the client sends.
+        """
         assert self._nursery is not None
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setblocking(False)
-        self._nursery.start_soon(supervised, "connection failed", self.serve, _transport(theirs))
+        self._nursery.start_soon(supervised, "connection failed", partial(self.serve, _transport(theirs), user=user))
         return ours
 
     async def serve(
-        self, transport: Transport, *, is_loopback: bool = True, name: str = "", certificate_name: str | None = None
+        self,
+        transport: Transport,
+        *,
+        is_loopback: bool = True,
+        name: str = "",
+        certificate_name: str | None = None,
+        user: User | None = None,
     ) -> None:
         """Serve the client at the other end of `transport` until either side closes it; see `Amqp091Connection`."""
         assert self._nursery is not None
@@ -148,6 +159,7 @@ class BrokerServer:
             is_loopback=is_loopback,
             name=name,
             certificate_name=certificate_name,
+            user=user,
             tap=tap,
         )
         if tap is not None:

@@ -26,6 +26,7 @@ from amqproxy.control.changes.policy_changes import (
     PutGlobalParameter,
     PutParameter,
     PutPolicy,
+    RestartShovel,
 )
 from amqproxy.control.changes.topology_changes import (
     Bind,
@@ -60,6 +61,7 @@ AnyChange = (
     | DeletePolicy
     | PutParameter
     | DeleteParameter
+    | RestartShovel
     | PutGlobalParameter
     | DeleteGlobalParameter
     | Publish

@@ -11,6 +11,8 @@ from amqproxy.broker.queues.policies import make_policy
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.control.changes.access_changes import Answer, Change
 from amqproxy.control.changes.actor import Actor
+from amqproxy.shovels.definition import local_vhosts
+from amqproxy.shovels.shovel_states import COMPONENT, RESTARTED
 
 
 class PutPolicy(Change, frozen=True, tag="put-policy"):
@@ -61,6 +63,8 @@ class PutParameter(Change, frozen=True, tag="put-parameter"):
             given = {key.replace("-", "_"): value for key, value in dict(self.value).items()}
             named = {"vhost": self.vhost, "name": self.name, "is_operator": True}
             return msgspec.convert(given | named, PutPolicy).apply(actor)
+        if self.component == COMPONENT:
+            _check_local(actor, self.value)
         is_new = not _has_parameter(actor, vhost, self.component, self.name)
         entry = {"vhost": self.vhost, "component": self.component, "name": self.name, "value": self.value}
         load_parameter(actor.broker, entry, actor.now)
@@ -86,9 +90,31 @@ class DeleteParameter(Change, frozen=True, tag="delete-parameter"):
         return {"found": is_there}
 
 
+def _check_local(actor: Actor, shovel: Any) -> None:
+    """Raise `ValueError` with RabbitMQ's text if a shovel would enter virtual hosts that the user may not use."""
+    broker, user = actor.broker, actor.user
+    refused = [each for each in local_vhosts(shovel) if each not in broker.vhosts or not user.may_enter(each)]
+    if refused:
+        faults = [f'user "{user.name}" may not connect to vhost "{each}"\n' for each in refused]
+        raise ValueError("Validation failed\n\n" + "".join(faults))
+
+
 def _has_parameter(actor: Actor, vhost: VirtualHost, component: str, name: str) -> bool:
     key = {"vhost": vhost.name, "component": component, "name": name}
     return any({**each, **key} == each for each in (*actor.broker.parameters, *parameters_of(vhost)))
+
+
+class RestartShovel(Change, frozen=True, tag="restart-shovel"):
+    """Start a shovel again, whatever its state."""
+
+    vhost: str
+    name: str
+
+    def apply(self, actor: Actor) -> Answer:
+        is_there = _has_parameter(actor, actor.vhost(self.vhost), COMPONENT, self.name)
+        if is_there:
+            actor.broker.events.report(RESTARTED, self.vhost, self.name)
+        return {"found": is_there}
 
 
 class PutGlobalParameter(Change, frozen=True, tag="put-global-parameter"):

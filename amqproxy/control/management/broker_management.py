@@ -25,6 +25,7 @@ from amqproxy.control.management.queue_pages import queue_page
 from amqproxy.control.management.samples import Row, Samples
 from amqproxy.control.request import ChangeBroker, ListBrokerObjects, LogInToBroker, QueuePage, SampleBroker
 from amqproxy.control.request_error import RequestError
+from amqproxy.shovels.shovel_states import ShovelStates
 from amqproxy.tokens.token_claims import is_token
 
 Entry = dict[str, Any]
@@ -50,6 +51,7 @@ class BrokerManagement:
         directory: Path | None = None,
         most_connections: int | None = None,
         tokens: TokenLogins | None = None,
+        shovels: ShovelStates | None = None,
         started: float = 0.0,
         time: Callable[[], float] = lambda: 0.0,
     ) -> None:
@@ -60,6 +62,7 @@ class BrokerManagement:
         self._directory = directory
         self._most_connections = most_connections
         self._tokens = tokens
+        self._shovels = ShovelStates(broker, is_enabled=False) if shovels is None else shovels
         self._started = started
         self._time = time
 
@@ -161,7 +164,8 @@ class BrokerManagement:
         """Yield the entries of the chosen objects."""
         if request.page is not None and request.kind == "queues":
             return self._queues(request, request.page)
-        return KINDS[request.kind](Selection(self._broker, self._served, request.vhost, request.name))
+        chosen = Selection(self._broker, self._served, request.vhost, request.name, self._shovels)
+        return KINDS[request.kind](chosen)
 
     def _queues(self, request: ListBrokerObjects, page: QueuePage) -> Iterator[Entry | None]:
         entry = brief_queue_entry if page.brief else queue_entry

@@ -17,6 +17,7 @@ from amqproxy.broker.vhost import VirtualHost
 from amqproxy.control.changes.binding_key import properties_key
 from amqproxy.control.management.served_entries import channel_entries, connection_entries, consumer_entries
 from amqproxy.control.management.totals import totals
+from amqproxy.shovels.shovel_states import ShovelStates
 
 Entry = dict[str, Any]
 
@@ -31,6 +32,7 @@ class Selection(NamedTuple):
     served: Mapping[int, ServedConnection]
     vhost: str | None = None
     name: str | None = None
+    shovels: ShovelStates | None = None
 
     @property
     def vhosts(self) -> list[VirtualHost]:
@@ -167,6 +169,11 @@ def _global_parameters(chosen: Selection) -> Iterator[Entry]:
     yield from list(chosen.broker.global_parameters)
 
 
+def _shovels(chosen: Selection) -> Iterator[Entry]:
+    if chosen.shovels is not None:
+        yield from chosen.shovels.entries(chosen.vhost, chosen.name)
+
+
 def _connections(chosen: Selection) -> Iterator[Entry | None]:
     for served in list(chosen.served.values()):
         yield from connection_entries(served, chosen.vhost)
@@ -204,6 +211,7 @@ KINDS: Mapping[str, Callable[[Selection], Iterator[Entry | None]]] = {
     "operator-policies": _operator_policies,
     "parameters": _parameters,
     "global-parameters": _global_parameters,
+    "shovels": _shovels,
     "connections": _connections,
     "channels": _channels,
     "consumers": _consumers,

@@ -7,12 +7,12 @@ import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any
-from urllib.parse import urlsplit
 
 from amqproxy.management.call import Call, Done, Entry
 from amqproxy.management.failure import not_found
 from amqproxy.management.listing import Rows
 from amqproxy.rules.matching.name_pattern import bounded_name_pattern
+from amqproxy.shovels.broker_uri import without_credentials
 
 ERROR = "amqproxy keeps federation parameters and does not federate"
 
@@ -97,10 +97,4 @@ def _row(call: Call, kind: str, entry: Entry, upstream: str, parameter: Any) -> 
 def shown_uri(value: Any) -> str:
     """Return the only or first of the URIs of a parameter, without its user and password."""
     first = value[0] if isinstance(value, list) and value else value
-    if not isinstance(first, str):
-        return ""
-    try:
-        parts = urlsplit(first)
-    except ValueError:  # imported from definitions, which nobody has checked
-        return ""
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    return without_credentials(first) if isinstance(first, str) else ""  # imported values may be anything

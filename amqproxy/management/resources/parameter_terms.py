@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from amqproxy.management.failure import Failure, bad_request
+from amqproxy.shovels.definition import NUMBERS, TEXTS
 
 Check = Callable[[str, Any], str | None]
 
@@ -74,11 +75,17 @@ def _uri(name: str, value: Any) -> str | None:
         return f'"{value}" not a valid URI: {{{{unable_to_parse_uri,no_scheme}},"{value}"}}'
     if scheme not in SCHEMES:
         return f'"{value}" not a valid URI: {{{{unexpected_uri_scheme,"{scheme}"}},"{value}"}}'
+    fault = None
     try:
-        urlsplit(value)
-    except ValueError:
-        return f'"{value}" not a valid URI: {{{{unable_to_parse_uri,malformed}},"{value}"}}'
-    return None
+        parts = urlsplit(value)
+        parts.port  # noqa: B018 - it is checked when it is read
+    except ValueError as error:
+        port = value.rpartition(":")[2].partition("/")[0]
+        fault = f"{{port_out_of_range,{port}}}" if "range" in str(error) else "{unable_to_parse_uri,malformed}"
+    else:
+        if "/" in parts.path[1:]:
+            fault = f'{{invalid_vhost,"{parts.path[1:]}"}}'
+    return None if fault is None else f'"{value}" not a valid URI: {{{fault},"{value}"}}'
 
 
 def _delete_after(name: str, value: Any) -> str | None:
@@ -117,13 +124,25 @@ OF_VERSION: Mapping[bool, Mapping[str, Check]] = {
 }
 """Further keys: those of RabbitMQ 4, and those of 3.10."""
 
+
+def _properties(name: str, value: Any) -> str | None:
+    """Check properties of messages by name; RabbitMQ takes an empty list for none."""
+    keys: dict[str, Check] = {**dict.fromkeys(TEXTS, _TEXT), **dict.fromkeys(NUMBERS, _NUMBER)}
+    faults = list(islice(_faults(name, value or {}, keys, ()), MOST_FAULTS))
+    return "\n".join(faults) or None
+
+
 SHOVEL: Mapping[str, Check] = {
     "internal": _anything,
     "internal_owner": _anything,
     "ack-mode": _one_of(*ACK_MODES),
-    "src-protocol": _one_of("local", "amqp10", "amqp091"),
-    "dest-protocol": _one_of("local", "amqp10", "amqp091"),
 }
+
+PROTOCOLS: Mapping[bool, Sequence[str]] = {True: ("local", "amqp10", "amqp091"), False: ("amqp10", "amqp091")}
+"""Protocols of shovels: those of RabbitMQ 4, and those of 3.10."""
+
+SINCE_4 = frozenset({"src-predeclared", "dest-predeclared", "src-consumer-args"})
+"""Keys of shovels that RabbitMQ 3.10 does not have."""
 
 SHOVEL_SIDES: Mapping[str, Mapping[str, Check]] = {
     "src": {
@@ -151,8 +170,8 @@ SHOVEL_SIDES: Mapping[str, Mapping[str, Check]] = {
         "add-timestamp-header": _BOOLEAN,
         "dest-add-forward-headers": _BOOLEAN,
         "dest-add-timestamp-header": _BOOLEAN,
-        "publish-properties": _anything,
-        "dest-publish-properties": _anything,
+        "publish-properties": _properties,
+        "dest-publish-properties": _properties,
     },
 }
 """Keys of a shovel's two ends over AMQP 0-9-1, or within the broker."""
@@ -191,7 +210,7 @@ def check_parameter(component: str, name: str, value: Any, *, is_4: bool) -> Non
             keys = {"upstream": _TEXT, **FEDERATED, **OF_VERSION[is_4]}
             found = (fault for each in value for fault in _faults(name, each, keys, ["upstream"]))
         case "shovel":
-            found = _shovel_faults(name, value)
+            found = _shovel_faults(name, value, is_4=is_4)
         case _:
             found = iter([f"component {component} not found"])
     faults = list(islice(found, MOST_FAULTS))
@@ -225,10 +244,11 @@ def _faults(name: str, value: Any, keys: Mapping[str, Check], required: Sequence
             yield f'Key "{key}" not found in {name}'
 
 
-def _shovel_faults(name: str, value: Any) -> Iterator[str]:
+def _shovel_faults(name: str, value: Any, *, is_4: bool) -> Iterator[str]:
     entries = value if isinstance(value, dict) else {}
     keys, required = dict(SHOVEL), ["src-uri", "dest-uri"]
     for side in ("src", "dest"):
+        keys[f"{side}-protocol"] = _one_of(*PROTOCOLS[is_4])
         is_amqp10 = entries.get(f"{side}-protocol") == "amqp10"
         keys |= (AMQP10_SIDES if is_amqp10 else SHOVEL_SIDES)[side]
         if is_amqp10:
@@ -239,4 +259,9 @@ def _shovel_faults(name: str, value: Any) -> Iterator[str]:
             yield f"Cannot specify '{side}-exchange' and '{side}-queue'"
         elif not ends and side == "src":
             yield f"Must specify '{side}-exchange' or '{side}-queue'"
+    count = entries.get("src-delete-after", entries.get("delete-after"))
+    if entries.get("ack-mode") == "no-ack" and type(count) is int:
+        yield "Cannot specify 'no-ack' and numerical 'delete-after'"
+    if not is_4:
+        keys = {key: check for key, check in keys.items() if key not in SINCE_4}
     yield from _faults(name, value, keys, required)

@@ -289,8 +289,8 @@ def test_a_queue_declared_by_definition_is_a_clients_own() -> None:
             "policies[0]: left out: unknown apply-to 'drums'",
         ),
         (
-            {"parameters": [{"vhost": "/", "component": "shovel", "name": "s", "value": {}}]},
-            "parameters[0]: no effect: parameter of 'shovel'",
+            {"parameters": [{"vhost": "/", "component": "other", "name": "s", "value": {}}]},
+            "parameters[0]: no effect: parameter of 'other'",
         ),
         (
             {"global_parameters": [{"name": "mqtt", "value": 1}]},

@@ -53,7 +53,9 @@ def test_a_policy_chooses_upstreams(tmp_path: Path, definition: Mapping[str, Any
 @pytest.mark.parametrize(("name", "upstreams"), [("all", ["text", "broken"]), ("number", [])])
 def test_imported_values_of_any_kind_are_shown_without_a_uri(tmp_path: Path, name: str, upstreams: list[str]) -> None:
     found = shown(tmp_path, {"federation-upstream-set": name}, *IMPORTED)
-    assert [(each["upstream"], each["uri"]) for each in found] == [(each, "") for each in upstreams]
+    assert [(each["upstream"], each["uri"]) for each in found] == [
+        (each, "amqp://[x" if each == "broken" else "") for each in upstreams
+    ]
 
 
 def shown(directory: Path, definition: Mapping[str, Any], *parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
