@@ -166,7 +166,7 @@ async def _sorted(rows: Rows, query: ListQuery, is_chosen: Callable[[str], bool]
                 if not is_chosen(str(row.get("name", ""))):
                     continue
                 encoded = _encoded(row, query.columns)
-                found.append((_sort_key(row, rows.order, query.sort), encoded))
+                found.append((sort_key(row, rows.order, query.sort), encoded))
                 size += len(encoded)
                 held.add(len(encoded), own=size)
         found.sort(key=lambda each: each[0], reverse=query.is_reverse)
@@ -245,7 +245,8 @@ def selected(row: Entry, query: Mapping[str, str]) -> Entry:
     return _columns(row, list_query(query, has_pages=False).columns)
 
 
-def _sort_key(row: Entry, order: Sequence[str], sort: str | None) -> tuple[Any, ...]:
+def sort_key(row: Entry, order: Sequence[str], sort: str | None) -> tuple[Any, ...]:
+    """Return the key of a row in a list that is sorted by a column, and then by those of its usual order."""
     return tuple(_rank(_dotted(row, name)) for name in ((sort, *order) if sort else order))
 
 

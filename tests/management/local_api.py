@@ -17,10 +17,11 @@ from amqproxy.broker.broker import Broker
 from amqproxy.control.changes.actor import Actor
 from amqproxy.control.changes.any_change import AnyChange, applied
 from amqproxy.control.management.broker_management import BrokerManagement
-from amqproxy.control.request import ListBrokerObjects, LogInToBroker, QueuePage
+from amqproxy.control.request import ListBrokerObjects, LogInToBroker, QueuePage, SampleBroker
 from amqproxy.management import app
 from amqproxy.management.broker_source import BrokerFacts, BrokerSource
 from amqproxy.management.settings import Settings
+from amqproxy.management.statistics.sampler import Sampler
 from amqproxy.rabbitmq.profile import NEWEST, PROFILES, Profile
 from tests.management.api import Answer, below_api
 
@@ -65,6 +66,11 @@ class LocalSource(BrokerSource):
             if each is not None:
                 yield each
 
+    async def samples(self, since: int) -> AsyncGenerator[Any]:
+        for each in self._management.samples(SampleBroker(since=since)):
+            if each is not None:
+                yield each
+
 
 class LocalApi:
     """Requests to the application, by users whose passwords are their names."""
@@ -72,11 +78,17 @@ class LocalApi:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, profile: Profile = PROFILES[NEWEST], **settings: Any) -> None:
         self.broker = Broker(profile=profile)
         self.source = LocalSource(self.broker)
+        self._sampler = Sampler(self.source)
         monkeypatch.setattr(app, "BrokerSource", lambda path: self.source)
+        monkeypatch.setattr(app, "Sampler", lambda source: self._sampler)
         usual = {"control": Path("none"), "host": "127.0.0.1", "port": 15672}
         self.receives = True
         """Whether the application may read bodies."""
         self._app = app.ManagementApp(Settings(**{**usual, **settings}))
+
+    def sample(self, now: float) -> None:
+        """Sample the broker's counts, as at a time in seconds since the epoch."""
+        asyncio.run(self._sampler.sample(now))
 
     def ask(
         self,

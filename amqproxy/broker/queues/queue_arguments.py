@@ -207,20 +207,22 @@ def check_consume(what: str, type_: str, arguments: Table, profile: Profile = OL
 
 
 def _check(what: str, names: tuple[str, ...], arguments: Table, profile: Profile) -> None:
+    given = {each.name for each in arguments.fields}
+    if given.isdisjoint(names):
+        return  # usual, and an import has many queues
     version = field(arguments, "x-queue-version") if "x-queue-version" in names else None
     for name, check in _CHECKS.items():
         if name == "x-queue-version" and version is not None and version.value == 1 and 1 not in profile.queue_versions:
             raise PreconditionFailed(f"invalid arg '{name}' for {what}: \"unsupported queue version '1'\"")
-        found = field(arguments, name) if name in names else None
+        found = field(arguments, name) if name in given and name in names else None
         if found is not None and (fault := check(found, arguments)):
             raise PreconditionFailed(f"invalid arg '{name}' for {what}: {fault}")
 
 
 def _check_known(what: str, type_: str, known: Mapping[str, tuple[str, ...]], arguments: Table) -> None:
     """Raise 406 for arguments that only other types take; unknown arguments are ignored."""
-    foreign = {name for names in known.values() for name in names}.difference(known[type_])
     for each in arguments.fields:
-        if each.name in foreign:
+        if each.name not in known[type_] and any(each.name in names for names in known.values()):
             raise PreconditionFailed(f"invalid arg '{each.name}' for {what} of queue type rabbit_{type_}_queue")
 
 

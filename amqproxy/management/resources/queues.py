@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
 from typing import Any, get_args
@@ -11,17 +10,13 @@ from amqproxy.control.request import QueueSort
 from amqproxy.management.broker_source import BrokerFacts
 from amqproxy.management.call import Call, Done, Entry, deleted, put
 from amqproxy.management.listing import ListQuery, Rows, list_query
-from amqproxy.management.recent_answers import Counted
 from amqproxy.management.resources.basic_queues import basic_row, row_with_totals
 from amqproxy.management.resources.connections import ends
 from amqproxy.management.resources.consumers import consumer_details
-from amqproxy.rules.matching.name_pattern import bounded_name_pattern
+from amqproxy.management.resources.queue_selection import is_rate, selected_page
 
 SORTS: tuple[str, ...] = get_args(QueueSort)
-"""Columns by which the broker sorts pages; this process sorts by any other, such as rates."""
-
-MATCHED = 64
-"""Names that are held against a pattern before other requests have their turn."""
+"""Columns by which the broker sorts pages."""
 
 
 async def queues(call: Call) -> Rows:
@@ -53,8 +48,10 @@ async def _found(call: Call, *, has_statistics: bool = True) -> Rows:
     query = list_query(call.query, has_pages=True)
     page = _page(call, query)
     numbers: tuple[int, int] | None = None
-    if page is not None and query.is_regex:
-        page, numbers = await _matching(call, query, page)
+    if page is not None and query.page is None and has_statistics and call.figures_of_columns.has_samples:
+        page = None  # a list of too many samples is refused, and not cut: it is made before any of it is sent
+    if page is not None and "brief" in page:
+        page, numbers = await selected_page(call, query, page)
     if page is not None and query.page is not None and numbers is None:
         counted, found = await call.broker.queue_page(call.values.get("vhost"), page)
         numbers = counted["total"], counted["filtered"]
@@ -74,47 +71,17 @@ async def _each(entries: Iterable[Entry]) -> AsyncGenerator[Entry]:
         yield each
 
 
-async def _matching(call: Call, query: ListQuery, page: Entry) -> tuple[Entry | None, tuple[int, int] | None]:
-    """Return a page by names of the queues that match, and the numbers of all and of those; None for a bad pattern.
-
-    The broker sends only the names: no user's pattern runs in its process, where it would keep clients waiting.
-    """
-    assert query.page is not None
-    try:
-        fits = bounded_name_pattern(query.name, ignores_case=True).fits
-    except ValueError:
-        return None, None  # for `name_matcher` to refuse, or to match nothing
-    vhost, size = call.values.get("vhost"), query.page_size
-    begin = (query.page - 1) * size
-
-    async def ask() -> Counted:
-        total = filtered = 0
-        names: list[tuple[str, str]] = []
-        async with aclosing(call.broker.objects("queues", vhost, page=page)) as entries:
-            async for each in entries:
-                total += 1
-                if not total % MATCHED:
-                    await asyncio.sleep(0)
-                if fits(each["name"]):
-                    if begin <= filtered < begin + size:
-                        names.append((each["vhost"], each["name"]))
-                    filtered += 1
-        return Counted(total, [{"names": names, "filtered": filtered}])
-
-    found = await call.broker.recent.get(("matching", vhost, repr(page), query.name, begin, size), ask)
-    [matching] = found.entries
-    return {"names": matching["names"]}, (found.queues, matching["filtered"])
-
-
 def _page(call: Call, query: ListQuery) -> Entry | None:
     """Return the part of the list that the broker is asked for; None if only this process can sort or select it."""
-    sort = query.sort or "vhost"
+    sort, is_here = query.sort or "vhost", query.is_regex
+    if query.page is not None and is_rate(sort):
+        sort, is_here = "vhost", True
     if sort not in (SORTS if query.page is not None else ("vhost",)):
         return None
     page: Entry = {"sort": sort, "reverse": query.is_reverse}
     if not call.user.is_administrator:
         page["vhosts"] = sorted(call.user.vhosts)
-    if query.is_regex:
+    if is_here:
         page["brief"] = True
     elif query.page is not None:
         page |= {"name": query.name, "count": query.page_size}

@@ -78,6 +78,11 @@ class Figures:
         self._wanted = wanted
         self._shown = SamplesShown()
 
+    @property
+    def has_samples(self) -> bool:
+        """Whether rows have samples, of which a response may have too many."""
+        return any(each is not None for each in self._ranges)
+
     # --- objects
 
     def of_queue(self, vhost: str, name: str, counts: Sequence[int] | None) -> Entry:
