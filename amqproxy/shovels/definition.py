@@ -119,10 +119,10 @@ def parse_shovel(vhost: str, name: str, value: Any, cluster: str) -> Shovel:
 def local_vhosts(value: Any) -> list[str]:
     """Return the virtual hosts of this broker that a valid parameter connects to without a network.
 
-    RabbitMQ sets a parameter only for a user that may use these.
+    RabbitMQ sets a parameter only for a user that may use these, and names the destination's first.
     """
     found = []
-    for side in ("src", "dest"):
+    for side in ("dest", "src"):
         uris = value.get(f"{side}-uri", ())
         for each in [uris] if isinstance(uris, str) else uris:
             try:

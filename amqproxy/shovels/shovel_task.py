@@ -8,7 +8,7 @@ import trio
 
 from amqproxy.process.supervision import describe
 from amqproxy.shovels.shovel_forwarder import ShovelForwarder
-from amqproxy.shovels.shovel_messages import ShovelCounts, ShovelState, StartShovel
+from amqproxy.shovels.shovel_messages import CountsReport, ShovelCounts, ShovelState, StartShovel
 from amqproxy.shovels.shovel_run import OpenLocalConnection, ShovelFailed, ShovelRun
 
 
@@ -22,7 +22,7 @@ class ShovelTask:
         self,
         command: StartShovel,
         open_local: OpenLocalConnection,
-        report: Callable[[ShovelState], Awaitable[None]],
+        report: Callable[[ShovelState | CountsReport], Awaitable[None]],
         after: ShovelTask | None,
     ) -> None:
         self.number = command.number
@@ -103,5 +103,8 @@ class ShovelTask:
         return True
 
     async def _note_running(self, source_uri: str, destination_uri: str) -> None:
+        counts = self.counts
+        if counts is not None:  # the number of messages to move is known now
+            await self._report(CountsReport([counts]))
         uris = {"source_uri": source_uri, "destination_uri": destination_uri}
         await self._report(ShovelState(self.number, "running", **uris))

@@ -24,7 +24,7 @@ def own(directory: Path, minor: str, monkeypatch: pytest.MonkeyPatch) -> Iterato
     file = directory / "definitions.json"
     file.write_text(json.dumps(definitions("3.10.8")))
     # RabbitMQ's plugins that have exchange types are not enabled there, and 4.3 has a log exchange.
-    monkeypatch.setenv("AMQPROXY_BROKER__PLUGINS", "[]")
+    monkeypatch.setenv("AMQPROXY_BROKER__PLUGINS", '["rabbitmq_shovel"]')
     monkeypatch.setenv("AMQPROXY_BROKER__LOG_EXCHANGE", str(minor == "4.3").lower())
     monkeypatch.setenv("AMQPROXY_BROKER__MANAGEMENT__CORS_ORIGINS", json.dumps([ORIGIN]))
     options = ("--listen", "127.0.0.1:0", "--management", "127.0.0.1:0", "--as", minor, "--definitions", str(file))

@@ -101,5 +101,5 @@ def test_imported_values_may_be_anything(value: Any) -> None:
 
 def test_virtual_hosts_that_are_entered_without_a_network() -> None:
     assert local_vhosts(ENDS) == ["/"]
-    assert local_vhosts({"src-uri": ["amqp:///a", "amqp://h/b"], "dest-uri": "amqp://u@/c"}) == ["a", "c"]
+    assert local_vhosts({"src-uri": ["amqp:///a", "amqp://h/b"], "dest-uri": "amqp://u@/c"}) == ["c", "a"]
     assert local_vhosts({"src-uri": "amqp://h/a", "src-protocol": "local", "dest-uri": 3 * ["nope"]}) == ["a"]
