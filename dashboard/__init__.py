@@ -51,11 +51,13 @@ It is a separate asyncio process, which speaks to a proxy only through its contr
     sequence        sequence diagrams as JSON
     resend          a capture of one publish, which a replay sends
     replays         replays of captures to a broker, each in a child process (replay_child)
+    workbench_runs  runs over queues, each in a child process (`amqproxy.workbench.run_program`)
     comparisons     comparisons of two captures, each in a child process
     rule_trial      trials of rules on observed traffic, in a child process
     table_queries   queries of the pipeline's tables, in threads
     pytest_export, rule_export   messages as a test and as a rule, in terms of 0-9-1 (equivalent_command)
 
 Imports: `amqproxy.capture`, `amqproxy.views`, `amqproxy.export`, the parts of `amqproxy.pipeline` without Spark, the
-clients in `amqproxy.control`, `amqproxy.web`, and the modules below these; never trio, the proxy or the broker.
+clients in `amqproxy.control`, the tasks of `amqproxy.workbench`, `amqproxy.web`, and the modules below these; never
+trio, the proxy or the broker.
 """

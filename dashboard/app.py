@@ -33,6 +33,7 @@ from amqproxy.dashboard.api import (
     switches,
     topology,
     upstreams,
+    workbench,
 )
 from amqproxy.dashboard.api import sources as sources_api
 from amqproxy.dashboard.api_page import serve_api_page
@@ -49,6 +50,7 @@ from amqproxy.dashboard.request_limits import RequestLimits
 from amqproxy.dashboard.settings import Settings
 from amqproxy.dashboard.sources import Sources
 from amqproxy.dashboard.table_queries import TableQueries
+from amqproxy.dashboard.workbench_runs import WorkbenchRuns
 from amqproxy.web.peers import Peers
 from amqproxy.web.wrong_passwords import WrongPasswords
 
@@ -56,7 +58,8 @@ PREFIX = "/api/v1"
 
 ROUTED = (
     *(session, sources_api, overview, connections, frames, marks, messages, resend, lives, sequence, topology),
-    *(rules, actions, captures, exports, broker, broker_login, broker_changes, upstreams, switches, analytics, live),
+    *(rules, actions, captures, exports, broker, broker_login, broker_changes, workbench, upstreams, switches),
+    *(analytics, live),
 )
 
 
@@ -80,11 +83,13 @@ def create_app(settings: Settings, peers: Peers | None = None) -> FastAPI:
             for task in background:
                 task.cancel()
             await replays.stop()
+            await workbench_runs.stop()
             await bodies.stop()
             await sources.stop()
 
     sources = Sources(settings)
     replays = Replays()
+    workbench_runs = WorkbenchRuns()
     bodies = BodyReader()
     logins = Logins(settings)
     app = FastAPI(
@@ -98,6 +103,7 @@ def create_app(settings: Settings, peers: Peers | None = None) -> FastAPI:
     )
     app.state.sources = sources
     app.state.replays = replays
+    app.state.workbench_runs = workbench_runs
     app.state.comparisons = Comparisons()
     app.state.bodies = bodies
     app.state.tables = None if settings.tables is None else TableQueries(settings.tables)

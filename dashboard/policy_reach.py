@@ -58,7 +58,7 @@ class Named(msgspec.Struct):
 
 
 class Reach(msgspec.Struct):
-    """Objects by what the policy would do: apply newly, go on to apply, end to apply, or match in vain.
+    """Objects by what the policy would do: apply newly, still, or no longer, or match in vain.
 
     It matches in vain where a policy of higher priority applies, or one of the same priority that is older.
     """

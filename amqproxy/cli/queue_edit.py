@@ -19,16 +19,12 @@ from amqproxy.cli.queue_runs import move_messages
 if TYPE_CHECKING:
     from amqproxy.amqp091.properties import Properties
     from amqproxy.workbench.audit import Audit
-    from amqproxy.workbench.edit import Changes, Edit
+    from amqproxy.workbench.edit import Edit
     from amqproxy.workbench.held_message import HeldMessage
     from amqproxy.workbench.move import Change
 
 NUMBERS = ("delivery_mode", "priority", "timestamp")
 """Properties that are numbers."""
-
-
-MAX_CHANGES = 1024
-"""Maximum of changes that are kept for the audit; a batch has fewer messages."""
 
 
 def edit_messages(
@@ -48,7 +44,8 @@ def edit_messages(
 ) -> None:
     """Run `queue edit`."""
     from amqproxy.workbench.destination import ToOrigin, ToQueue
-    from amqproxy.workbench.edit import Edit, changes_of
+    from amqproxy.workbench.edit import Edit
+    from amqproxy.workbench.edited_changes import EditedChanges
     from amqproxy.workbench.message_line import LineError
 
     if body is not None and body_file is not None:
@@ -69,31 +66,13 @@ def edit_messages(
         edit.check()
     except LineError as error:
         raise Failure(f"queue edit: {error}", MISUSED) from None
-    changes: dict[int, Changes] = {}
-    edited = _by_editor(queue, edit) if has_editor else edit.of
-
-    async def change(message: HeldMessage) -> tuple[Properties, bytes]:
-        properties, new = await edited(message)
-        changes[message.position] = changes_of(message, properties, new)
-        if len(changes) > MAX_CHANGES:  # of messages that stay in the queue, whose changes nobody takes
-            del changes[next(iter(changes))]
-        return properties, new
+    changes = EditedChanges(_by_editor(queue, edit) if has_editor else edit.of)
 
     def note(audit: Audit | None, message: HeldMessage) -> None:
-        if audit is not None:
-            audit.note("edited", {**_name(message), "changes": changes.pop(message.position, {})})
+        changes.note(audit, message)
 
     place = ToOrigin() if is_requeued else ToQueue(queue)
-    move_messages("edit", broker, queue, place, reached, chosen, noted, change=change, note=note)
-
-
-def _name(message: HeldMessage) -> dict[str, Any]:
-    return {
-        "position": message.position,
-        "message_id": message.command.properties.message_id,
-        "exchange": message.exchange,
-        "routing_key": message.routing_key,
-    }
+    move_messages("edit", broker, queue, place, reached, chosen, noted, change=changes.change, note=note)
 
 
 def _property(text: str) -> tuple[str, Any]:

@@ -14,26 +14,17 @@ if TYPE_CHECKING:
     from amqproxy.workbench.run_report import RunReport
     from amqproxy.workbench.runs import Bench, Told
 
-CAPTURES = (".pcap", ".pcapng")
-"""Suffixes of captures; other files are JSON lines."""
-
 
 def drain_messages(broker: str, queue: str, file: Path, reached: Reached, chosen: Chosen, noted: Noted) -> None:
     """Take messages out of a queue into a file."""
-    from amqproxy.workbench.drain import Drain
-    from amqproxy.workbench.message_capture import MessageCapture
-    from amqproxy.workbench.message_line import line_of
+    from amqproxy.workbench.drain_file import drain_into
     from amqproxy.workbench.runs import look_through
 
     plan = plan_of("drain", chosen, noted)
 
     async def work(bench: Bench, told: Told, audit: Audit | None, report: RunReport) -> None:
         report.to = str(file)
-        if file.suffix in CAPTURES:
-            capture = MessageCapture(queue, bench.queue.vhost)
-            action = Drain(file, capture.encode, begin=capture.begin(), is_dry_run=plan.is_dry_run)
-        else:
-            action = Drain(file, lambda message: line_of(message, queue).to_json() + b"\n", is_dry_run=plan.is_dry_run)
+        action = drain_into(file, queue, bench.queue.vhost, is_dry_run=plan.is_dry_run)
         try:
             await look_through(bench, action, plan, told, report)
         finally:
@@ -55,6 +46,7 @@ def fill_queue(
     position: int,
 ) -> None:
     """Publish the messages of a file."""
+    from amqproxy.workbench.drain_file import CAPTURES
     from amqproxy.workbench.fill import Filling, messages_of_lines
     from amqproxy.workbench.message_capture import CapturedMessages
 

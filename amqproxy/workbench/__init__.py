@@ -16,10 +16,12 @@ message a return means, and `batch_failure` keeps the outcomes that are known wh
 (`held_message`) is an unacknowledged message, `message_line` its form in JSON, `message_capture` in pcapng.
 `queue_facts` finds out what kind of queue it is, over the management API (`broker_api`) where AMQP cannot say it.
 `run_report` is the outcome of a run, `audit` its line in a file; `batch_journal` notes what an ended process may have
-left on both sides, so that the next run counts it.
+left on both sides, so that the next run counts it. `edited_changes` notes what an edit changed, `drain_file`
+chooses the form of a drain's file. `run_program` does a `RunTask` (`run_task`) in a process of its own: the dashboard
+has such processes.
 
 Nothing here prints: commands and screens pass an action, and get a `RunReport` and progress.
 
 Imports: `amqproxy.moving`, `amqproxy.bodies`, `amqproxy.capture`, `amqproxy.rules` and below; trio in `queue_reader`,
-`confirming_publisher`, `queue_pass`, `stream_reader`, `broker_api`, `fill` and `runs`.
+`confirming_publisher`, `queue_pass`, `stream_reader`, `broker_api`, `fill`, `runs` and `run_program`.
 """
