@@ -35,6 +35,7 @@ from amqproxy.management.route import Handler, Route
 
 ALL = (0, 0)
 NEVER = (99, 0)
+V4 = (4, 0)
 
 
 def _get(
@@ -56,7 +57,11 @@ def _post(path: str, handler: Handler, access: Access) -> Route:
     return Route(path, {"POST": handler}, access)
 
 
-V4 = (4, 0)
+def _attempts(path: str, handler: Handler, reset: Handler) -> tuple[Route, Route]:
+    """Return a path of counts of logins, which monitoring users may reset in 3.10 only."""
+    route = _get(path, handler, Access.MONITOR, delete=reset)
+    return route._replace(until=V4), route._replace(since=V4, writes=Access.ADMINISTRATOR)
+
 
 ROUTES: tuple[Route, ...] = (
     _get("overview", overview.overview),
@@ -74,26 +79,8 @@ ROUTES: tuple[Route, ...] = (
     _get("feature-flags", feature_flags.feature_flags, since=V4),
     Route("feature-flags/{name}/enable", {"PUT": feature_flags.enable_feature_flag}, Access.ADMINISTRATOR),
     Route("login", {"POST": logins.log_in}, Access.FORM, since=V4),
-    _get("auth/attempts/{node}", logins.attempts, Access.MONITOR, until=V4, delete=logins.reset_attempts),
-    _get(
-        "auth/attempts/{node}/source", logins.attempts_by_source, Access.MONITOR, until=V4, delete=logins.reset_sources
-    ),
-    _get(
-        "auth/attempts/{node}",
-        logins.attempts,
-        Access.MONITOR,
-        since=V4,
-        writes=Access.ADMINISTRATOR,
-        delete=logins.reset_attempts,
-    ),
-    _get(
-        "auth/attempts/{node}/source",
-        logins.attempts_by_source,
-        Access.MONITOR,
-        since=V4,
-        writes=Access.ADMINISTRATOR,
-        delete=logins.reset_sources,
-    ),
+    *_attempts("auth/attempts/{node}", logins.attempts, logins.reset_attempts),
+    *_attempts("auth/attempts/{node}/source", logins.attempts_by_source, logins.reset_sources),
     _get("auth/hash_password/{password}", logins.hash_password, Access.ADMINISTRATOR, since=V4),
     Route("reset", {"DELETE": maintenance.reset}, Access.ADMINISTRATOR),
     Route("reset/{node}", {"DELETE": maintenance.reset}, Access.ADMINISTRATOR),

@@ -10,7 +10,7 @@ from amqproxy.management.failure import bad_request
 
 
 class FeatureFlag(NamedTuple):
-    """A feature flag, as RabbitMQ lists it; `stability` and `level` are those of 4.3."""
+    """A feature flag, as RabbitMQ 4.3 lists it; in 3.10, all flags are stable."""
 
     name: str
     description: str
@@ -18,10 +18,14 @@ class FeatureFlag(NamedTuple):
     stability: str = "required"
     level: str = "hard"
     plugin: str = "rabbit"
+    is_old: bool = False
+    """Whether RabbitMQ 3.10 has it too."""
+    old_page: str = ""
+    """Its page there."""
 
 
 FLAGS = (
-    FeatureFlag("classic_mirrored_queue_version", "Support setting version for classic mirrored queues"),
+    FeatureFlag("classic_mirrored_queue_version", "Support setting version for classic mirrored queues", is_old=True),
     FeatureFlag(
         "classic_queue_type_delivery_support",
         "Bug fix for classic queue deliveries using mixed versions",
@@ -38,13 +42,19 @@ FLAGS = (
         "drop_unroutable_metric",
         "Count unroutable publishes to be dropped in stats",
         plugin="rabbitmq_management_agent",
+        is_old=True,
     ),
     FeatureFlag(
-        "empty_basic_get_metric", "Count AMQP `basic.get` on empty queues in stats", plugin="rabbitmq_management_agent"
+        "empty_basic_get_metric",
+        "Count AMQP `basic.get` on empty queues in stats",
+        plugin="rabbitmq_management_agent",
+        is_old=True,
     ),
     FeatureFlag("feature_flags_v2", "Feature flags subsystem V2"),
     FeatureFlag(
-        "implicit_default_bindings", "Default bindings are now implicit, instead of being stored in the database"
+        "implicit_default_bindings",
+        "Default bindings are now implicit, instead of being stored in the database",
+        is_old=True,
     ),
     FeatureFlag(
         "khepri_db",
@@ -53,7 +63,7 @@ FLAGS = (
         level="soft",
     ),
     FeatureFlag("listener_records_in_ets", "Store listener records in ETS instead of Mnesia"),
-    FeatureFlag("maintenance_mode_status", "Maintenance mode status"),
+    FeatureFlag("maintenance_mode_status", "Maintenance mode status", is_old=True),
     FeatureFlag("message_containers", "Message containers."),
     FeatureFlag(
         "message_containers_deaths_v2",
@@ -61,7 +71,13 @@ FLAGS = (
         page="https://github.com/rabbitmq/rabbitmq-server/issues/11159",
         level="soft",
     ),
-    FeatureFlag("quorum_queue", "Support queues of type `quorum`", page="https://www.rabbitmq.com/docs/quorum-queues"),
+    FeatureFlag(
+        "quorum_queue",
+        "Support queues of type `quorum`",
+        page="https://www.rabbitmq.com/docs/quorum-queues",
+        is_old=True,
+        old_page="https://www.rabbitmq.com/quorum-queues.html",
+    ),
     FeatureFlag(
         "quorum_queue_non_voters", "Allows new quorum queue members to be added as non voters initially.", level="soft"
     ),
@@ -76,7 +92,13 @@ FLAGS = (
         "Used to implement stream leader rebalancing",
     ),
     FeatureFlag("stream_filtering", "Support for stream filtering."),
-    FeatureFlag("stream_queue", "Support queues of type `stream`", page="https://www.rabbitmq.com/docs/stream"),
+    FeatureFlag(
+        "stream_queue",
+        "Support queues of type `stream`",
+        page="https://www.rabbitmq.com/docs/stream",
+        is_old=True,
+        old_page="https://www.rabbitmq.com/stream.html",
+    ),
     FeatureFlag(
         "stream_sac_coordinator_unblock_group",
         "Bug fix to unblock a group of consumers in a super stream partition",
@@ -106,49 +128,10 @@ FLAGS = (
         "track_qq_members_uids", "Track queue members UIDs in the metadata store", stability="stable", level="none"
     ),
     FeatureFlag("tracking_records_in_ets", "Store tracking records in ETS instead of Mnesia"),
-    FeatureFlag("user_limits", "Configure connection and channel limits for a user"),
-    FeatureFlag("virtual_host_metadata", "Virtual host metadata (description, tags, etc)"),
+    FeatureFlag("user_limits", "Configure connection and channel limits for a user", is_old=True),
+    FeatureFlag("virtual_host_metadata", "Virtual host metadata (description, tags, etc)", is_old=True),
 )
-"""Feature flags of RabbitMQ 4.3."""
-
-OLD_FLAGS = (
-    FeatureFlag(
-        "classic_mirrored_queue_version", "Support setting version for classic mirrored queues", stability="stable"
-    ),
-    FeatureFlag(
-        "drop_unroutable_metric",
-        "Count unroutable publishes to be dropped in stats",
-        stability="stable",
-        plugin="rabbitmq_management_agent",
-    ),
-    FeatureFlag(
-        "empty_basic_get_metric",
-        "Count AMQP `basic.get` on empty queues in stats",
-        stability="stable",
-        plugin="rabbitmq_management_agent",
-    ),
-    FeatureFlag(
-        "implicit_default_bindings",
-        "Default bindings are now implicit, instead of being stored in the database",
-        stability="stable",
-    ),
-    FeatureFlag("maintenance_mode_status", "Maintenance mode status", stability="stable"),
-    FeatureFlag(
-        "quorum_queue",
-        "Support queues of type `quorum`",
-        page="https://www.rabbitmq.com/quorum-queues.html",
-        stability="stable",
-    ),
-    FeatureFlag(
-        "stream_queue",
-        "Support queues of type `stream`",
-        page="https://www.rabbitmq.com/stream.html",
-        stability="stable",
-    ),
-    FeatureFlag("user_limits", "Configure connection and channel limits for a user", stability="stable"),
-    FeatureFlag("virtual_host_metadata", "Virtual host metadata (description, tags, etc)", stability="stable"),
-)
-"""Feature flags of RabbitMQ 3.10."""
+"""Feature flags of RabbitMQ 4.3, among them all of 3.10."""
 
 
 async def feature_flags(call: Call) -> list[Entry]:
@@ -164,15 +147,16 @@ async def enable_feature_flag(call: Call) -> Done:
 
 
 def _rows(*, is_4: bool) -> Iterator[Entry]:
-    for each in FLAGS if is_4 else OLD_FLAGS:
+    for each in FLAGS:
         row: Entry = {
             "name": each.name,
             "desc": each.description,
-            "doc_url": each.page,
+            "doc_url": each.page if is_4 else each.old_page,
             "state": "enabled",
-            "stability": each.stability,
+            "stability": each.stability if is_4 else "stable",
             "provided_by": each.plugin,
         }
         if is_4:
-            row |= {"require_level": each.level, "experiment_level": "supported", "callbacks": []}
-        yield row
+            yield row | {"require_level": each.level, "experiment_level": "supported", "callbacks": []}
+        elif each.is_old:
+            yield row
