@@ -47,7 +47,7 @@ class User(NamedTuple):
 
 
 class Access(Enum):
-    """Who may use a path; each of these includes a login with a tag of management."""
+    """Users of a path; all but `ANYONE` log in, and have a tag of management."""
 
     ANYONE = "anyone, without a login"
     FORM = "anyone, with the login in the body"

@@ -112,7 +112,7 @@ class BrokerSource(ProxyRequests):
 
 
 class BrokerFacts:
-    """What a broker says of itself."""
+    """Facts of a broker: version, node, limits, resources."""
 
     def __init__(self, entry: Entry) -> None:
         self.entry = entry

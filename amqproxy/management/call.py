@@ -98,7 +98,7 @@ class Call(NamedTuple):
         return found
 
     async def change(self, change: str, **keys: Any) -> Entry:
-        """Have the broker make a change on behalf of the user; keys whose value is None are left out."""
+        """Ask the broker for a change on behalf of the user; keys whose value is None are left out."""
         given = {name: value for name, value in keys.items() if value is not None}
         for name in ("arguments", "properties", "definition"):
             if name in given:

@@ -25,7 +25,7 @@ Key = tuple[Any, str, str]
 """Sort key, virtual host and name of a queue."""
 
 SORTS: Mapping[str, Callable[[Queue], Any]] = {
-    "vhost": lambda queue: 0,  # every key goes on with it
+    "vhost": lambda queue: 0,  # the virtual host is the next part of each key
     "name": attrgetter("name"),
     "consumers": lambda queue: len(queue.consumers),
     "memory": attrgetter("bytes_in_memory"),
