@@ -46,15 +46,19 @@ async def queue_page(requests: ProxyRequests, vhost: str | None, page: Entry) ->
 async def object_page(
     pieces: AsyncGenerator[list[Entry]], is_chosen: Callable[[Entry], bool], offset: int, count: int
 ) -> ObjectPage:
-    """Return a page of the objects that come in pieces, of which no others are kept."""
+    """Return a page of the objects that come in pieces, of which no others are kept.
+
+    `is_chosen` gets objects without their secrets: a search could otherwise tell whether a hash holds a text.
+    """
     page = ObjectPage(0, 0, [])
     async with aclosing(pieces):
         async for piece in pieces:
             for each in piece:
                 page.total += 1
-                if is_chosen(each):
+                shown = {key: value for key, value in each.items() if key not in SECRETS}
+                if is_chosen(shown):
                     if offset <= page.filtered < offset + count:
-                        page.objects.append({key: value for key, value in each.items() if key not in SECRETS})
+                        page.objects.append(shown)
                     page.filtered += 1
     return page
 
