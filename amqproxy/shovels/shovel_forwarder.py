@@ -38,6 +38,8 @@ class ShovelForwarder(MessageForwarder):
         self._confirms = shovel.ack_mode == "on-confirm"
         self._acks_publishes = shovel.ack_mode == "on-publish"
         self._published = 0
+        self._left: list[int] = []
+        """Delivery tags that are not published, since enough are; empty while `unpublished` is not 0."""
         destination = shovel.destination
         self._exchange = "" if destination.queue is not None else destination.exchange
         self._routing_key = destination.routing_key if destination.queue is None else destination.queue
@@ -49,7 +51,8 @@ class ShovelForwarder(MessageForwarder):
 
     def _publish(self, delivered: BasicDeliver, header: Frame) -> Publish | None:
         if self.unpublished == 0:
-            return None  # it returns to the source when the channel is closed
+            self._left.append(delivered.delivery_tag)
+            return None  # it returns to the source when the channel is closed, or a published one is refused
         exchange, routing_key = self._exchange, self._routing_key
         method = BasicPublish(
             exchange=delivered.exchange if exchange is None else exchange,
@@ -78,7 +81,9 @@ class ShovelForwarder(MessageForwarder):
     def confirm(self, frames: Iterable[Frame]) -> bytes:
         """Return the acknowledgements for the destination's frames; set `failure` if it closes the channel.
 
-        A refused message is requeued in the source, as by RabbitMQ, which counts it as settled.
+        A refused message is requeued in the source, as by RabbitMQ, which counts it as settled. It is published again,
+        or another one in its place: deliveries that were not published are requeued, too, since the acknowledgement of
+        a later one would cover them.
         """
         output: list[bytes] = []
         for frame in frames:
@@ -94,8 +99,10 @@ class ShovelForwarder(MessageForwarder):
                 case BasicNack():
                     tags = self.unsettled.settle(method.delivery_tag, multiple=method.multiple)
                     self.refused += len(tags)
-                    if self.unpublished is not None:
+                    if tags and self.unpublished is not None:
                         self.unpublished += len(tags)
+                        tags += self._left
+                        self._left = []
                     output += [encode_method(CHANNEL, BasicNack(tag, requeue=True)) for tag in tags]
                 case ConnectionBlocked():
                     self.is_blocked = True

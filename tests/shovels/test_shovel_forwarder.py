@@ -92,6 +92,20 @@ def test_a_refused_message_returns_to_the_source() -> None:
     assert answered(forwarder, BasicNack(9, multiple=True)) == []
 
 
+def test_no_message_that_is_not_published_is_acknowledged_by_a_later_one() -> None:
+    forwarder, unacknowledged = forwarder_of(remaining=2), {1, 2, 3, 4, 5}
+    forwarder.deliver([each for tag in (1, 2, 3, 4) for each in delivery(tag)])
+    for nack in answered(forwarder, BasicNack(2)):
+        assert isinstance(nack, BasicNack)
+        assert nack.requeue
+        unacknowledged.remove(nack.delivery_tag)
+    forwarder.deliver(delivery(5))
+    [ack] = answered(forwarder, BasicAck(3, multiple=True))
+    assert ack == BasicAck(5, multiple=True)
+    assert unacknowledged == {1, 5}  # the source has the others again
+    assert forwarder.is_over
+
+
 @pytest.mark.parametrize("ack_mode", ["on-confirm", "on-publish"])
 def test_after_a_number_of_messages_it_is_over(ack_mode: str) -> None:
     forwarder = forwarder_of(remaining=2, ack_mode=ack_mode)
