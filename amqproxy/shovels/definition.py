@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from amqproxy.amqp091.wire import Table
 from amqproxy.shovels.broker_uri import parse_uri
 
 PREFETCH = 1000
@@ -169,6 +171,10 @@ class _Keys:
             if not isinstance(found, dict):
                 raise ValueError(f"{name} is not an object")
             if found:
+                try:
+                    assert Table(found).octets
+                except (struct.error, TypeError, ValueError) as error:
+                    raise ValueError(f"{name} is not a table of AMQP: {error}") from None
                 return found
         return {}
 
@@ -177,6 +183,8 @@ class _Keys:
         if protocol == "amqp10":
             raise ValueError(f"{side}-protocol: amqproxy shovels by AMQP 0-9-1 only, not amqp10")
         queue, exchange = self.name(f"{side}-queue"), self.name(f"{side}-exchange")
+        if queue == "":
+            raise ValueError(f"{side}-queue is empty")
         if queue is not None and exchange is not None:
             raise ValueError(f"{side}-queue and {side}-exchange exclude each other")
         return ShovelEnd(

@@ -128,7 +128,8 @@ class ShovelProcess:
         except LoginRefused as error:
             await line.send(_encoder.encode(LocalConnection(request.request, str(error))))
             return
-        with self._server.open(user) as connection:
+        name = f"<{broker.node}.{self.pid}.{request.request}>"  # in the style of RabbitMQ's direct connections
+        with self._server.open(user, name) as connection:
             await line.send(_encoder.encode(LocalConnection(request.request)), connection.fileno())
 
 

@@ -124,16 +124,17 @@ class BrokerServer:
         assert self._nursery is not None
         self._nursery.start_soon(self._accept, listener, context)
 
-    def open(self, user: User | None = None) -> socket.socket:
+    def open(self, user: User | None = None, name: str = "") -> socket.socket:
         """Open a connection within this process and return the client's non-blocking socket.
 
-        With a `user`, that is the client's login, whatever the client sends.
+        With a `user`, that is the client's login, whatever the client sends. The connection is listed by its `name`.
         """
         assert self._nursery is not None
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setblocking(False)
-        self._nursery.start_soon(supervised, "connection failed", partial(self.serve, _transport(theirs), user=user))
+        serve = partial(self.serve, _transport(theirs), user=user, name=name)
+        self._nursery.start_soon(supervised, "connection failed", serve)
         return ours
 
     async def serve(
