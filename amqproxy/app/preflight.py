@@ -98,15 +98,12 @@ def check_proxy(config: Config) -> None:
         _check_upstream(config.upstream, "upstream")
     elif config.upstream == INTEGRATED:
         check_broker(config.broker)
-        if config.broker.management is not None:
-            text = "only a broker by itself has a management API: run `amqproxy broker`, and leave this out here"
-            raise PreflightError("broker.management", text)
     for name, each in config.upstreams.items():
         _check_named_upstream(config, name, each)
     _check_logins(config)
     addresses = {f"listen[{number}]": each.address for number, each in enumerate(config.listen)}
     if config.upstream == INTEGRATED:
-        addresses |= {f"broker.listen[{number}]": each.address for number, each in enumerate(config.broker.listen)}
+        addresses |= _broker_addresses(config.broker)
     _check_observers(config, addresses)
 
 
@@ -147,10 +144,15 @@ def _check_observers(config: Config, addresses: dict[str, str]) -> None:
 def check_broker_alone(config: Config) -> None:
     """Check the prerequisites of `amqproxy broker`; raise `PreflightError` for an error that would end it."""
     check_broker(config.broker)
-    addresses = {f"broker.listen[{number}]": each.address for number, each in enumerate(config.broker.listen)}
-    if config.broker.management is not None:
-        addresses["broker.management.listen"] = config.broker.management.listen
-    _check_observers(config, addresses)
+    _check_observers(config, _broker_addresses(config.broker))
+
+
+def _broker_addresses(config: BrokerConfig) -> dict[str, str]:
+    """Return the addresses of a broker and of its management API, by their places in the configuration."""
+    addresses = {f"broker.listen[{number}]": each.address for number, each in enumerate(config.listen)}
+    if config.management is not None:
+        addresses["broker.management.listen"] = config.management.listen
+    return addresses
 
 
 def check_broker(config: BrokerConfig) -> None:

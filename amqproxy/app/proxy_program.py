@@ -68,7 +68,7 @@ async def run(
     """
     started = time.time()
     log_addons()
-    watchers = Watchers(config, printed)
+    watchers = Watchers(config, printed, config.broker.management if config.upstream == "broker" else None)
     drain, metrics = watchers.drain, watchers.metrics
     systemd = Systemd()
     is_done = False

@@ -75,6 +75,14 @@ def merged(
         raise ConfigError(str(error)) from None
 
 
+def with_management(config: Config, management: bool | str) -> Config:
+    """Return the config of a proxy whose integrated broker has a management API; raise `ConfigError` without one."""
+    if config.upstream != "broker":
+        raise ConfigError("--management: only the integrated broker has this API: add `--upstream broker`")
+    broker = merged_broker(config.broker, None, None, None, {}, management=management)
+    return msgspec.structs.replace(config, broker=broker)
+
+
 def merged_broker(
     broker: BrokerConfig,
     listen: str | None,

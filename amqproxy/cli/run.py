@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amqproxy.cli.failure import Failure
-from amqproxy.cli.options import ConfigFile, Dashboard, LogFormat, LogLevel, Metrics, Printed, Record
+from amqproxy.cli.options import ConfigFile, Dashboard, LogFormat, LogLevel, Management, Metrics, Printed, Record
 from amqproxy.cli.printing import print_settings
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ def run(
     printed: Printed = Printed(),  # noqa: B008 - it is frozen
     record: Record = None,
     dashboard: Dashboard = False,
+    management: Management = False,
     log_format: LogFormat = None,
     log_level: LogLevel = None,
     config: ConfigFile = None,
@@ -41,7 +42,7 @@ def run(
 
     from amqproxy import app as root
     from amqproxy.app import preflight
-    from amqproxy.cli.flags import errors_with_line, merged
+    from amqproxy.cli.flags import errors_with_line, merged, with_management
     from amqproxy.configuration.config_file import chosen_file, load
     from amqproxy.process import log
 
@@ -49,7 +50,8 @@ def run(
     config = chosen_file(config)
 
     def read() -> Config:
-        return merged(load(config), listen, upstream, metrics, log_format, log_level, record, dashboard)
+        found = merged(load(config), listen, upstream, metrics, log_format, log_level, record, dashboard)
+        return with_management(found, management) if management else found
 
     settings = read()
     with errors_with_line(config):

@@ -340,7 +340,7 @@ HeaderText = Annotated[str, msgspec.Meta(pattern=r"^[!-~]([ -~]*[!-~])?$", max_l
 
 
 class ManagementConfig(Strict, frozen=True):
-    """RabbitMQ's management HTTP API for `amqproxy broker`; needs the extra `amqproxy[dashboard]`: see
+    """RabbitMQ's management HTTP API for the integrated broker; needs the extra `amqproxy[dashboard]`: see
     docs/management.md.
     """
 

@@ -6,9 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from amqproxy import __version__
-from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.served_connection import ServedConnection
 from amqproxy.control.broker_control import BrokerControl
 from amqproxy.control.broker_entries import (
@@ -21,7 +19,7 @@ from amqproxy.control.broker_entries import (
 )
 from amqproxy.control.dialects import Entry
 from amqproxy.control.management.broker_management import BrokerManagement
-from amqproxy.control.numbered import numbered, numbered_or_all
+from amqproxy.control.numbered import numbered_or_all
 from amqproxy.control.recording_control import RecordingControl
 from amqproxy.control.request import (
     PROTOCOL,
@@ -29,6 +27,7 @@ from amqproxy.control.request import (
     REQUESTS,
     AnyRequest,
     ChangeBroker,
+    CloseBrokerConnection,
     CloseSession,
     Hello,
     ListBrokerConnections,
@@ -53,7 +52,6 @@ from amqproxy.control.request import (
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.request_handler import ListResponse, Response, StreamedList
 from amqproxy.control.statistics import Statistics
-from amqproxy.process.log import logger
 
 LACKING = "this is a broker by itself: only a proxy has rules, holds commands and pauses connections"
 
@@ -135,7 +133,10 @@ class BrokerRequestHandler:
             case ShowBroker():
                 return self._management.facts()
             case CloseSession():
-                self._close(request)
+                self._management.close(request.session, request.text, request.channel)
+                return {}
+            case CloseBrokerConnection():
+                self._management.close(request.session, request.text)
                 return {}
             case _:
                 raise RequestError("not-observable", LACKING)
@@ -155,21 +156,6 @@ class BrokerRequestHandler:
     def _topology(self, vhost: str | None) -> Iterator[Entry | None]:
         yield from topology_entries(self._server.broker, vhost, self._time())
         yield from chosen_consumers(list(self._server.served.values()), vhost)
-
-    def _close(self, request: CloseSession) -> None:
-        served = numbered(self._server.served, request.session)
-        connection = served.other or served.connection
-        if connection.vhost is None or connection.is_over:
-            raise RequestError("not-open", f"session {request.session} has no open connection")
-        number, now = request.channel, current_time()
-        if number is not None and number not in connection.channels:
-            raise RequestError("no-channel", f"session {request.session} has no open channel {number}")
-        logger().info("closing", client=connection.name, channel=number, reason=request.text, by="operator")
-        self._server.broker.work.quantum.begin()
-        if number is None:
-            connection.close(request.text, now)
-        else:
-            connection.end_channel(number, PreconditionFailed(request.text), now)
 
 
 def _listed(

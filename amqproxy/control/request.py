@@ -485,6 +485,13 @@ class ChangeBroker(Request, frozen=True, tag="broker-change"):
     """The OAuth 2 token of a user that the broker does not have."""
 
 
+class CloseBrokerConnection(Request, frozen=True, tag="broker-close"):
+    """Close a client's connection to the integrated broker with 320 and a text, by its number in `broker-objects`."""
+
+    session: int
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+
+
 AnyRequest = (
     Hello
     | ListConnections
@@ -533,6 +540,7 @@ AnyRequest = (
     | ListBrokerObjects
     | SampleBroker
     | ChangeBroker
+    | CloseBrokerConnection
     | StartRecording
     | StopRecording
     | ShowRecording
@@ -552,7 +560,8 @@ BROKER_REQUESTS = frozenset(
 """Names of the requests that only an integrated broker can answer."""
 
 MANAGEMENT_REQUESTS = frozenset(
-    each.__struct_config__.tag for each in (ShowBroker, LogInToBroker, ListBrokerObjects, SampleBroker, ChangeBroker)
+    each.__struct_config__.tag
+    for each in (ShowBroker, LogInToBroker, ListBrokerObjects, SampleBroker, ChangeBroker, CloseBrokerConnection)
 )
 """Names of the requests of management APIs, which only an integrated broker can answer."""
 

@@ -30,6 +30,7 @@ from amqproxy.control.request import (
     BeginSwitch,
     ChangeBroker,
     CheckRules,
+    CloseBrokerConnection,
     CloseSession,
     CompareSwitch,
     DrainUpstream,
@@ -276,6 +277,9 @@ class RequestHandler:
                 return ListResponse("pools", self._upstream_control().pools())
             case ShowBroker():
                 return self._broker_management().facts()
+            case CloseBrokerConnection():
+                self._broker_management().close(request.session, request.text)
+                return {}
             case ListBrokerObjects():
                 return StreamedList("objects", self._broker_management().objects(request))
             case SampleBroker():

@@ -46,7 +46,7 @@ class LocalSource(BrokerSource):
         if request == "broker-login":
             self.logins.append(keys["user"])
             return await self._management.login(LogInToBroker(**keys))
-        if request == "close":
+        if request == "broker-close":
             self.closed.append(keys["session"])
             self.texts.append(keys["text"])
             return {}

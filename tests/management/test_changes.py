@@ -128,7 +128,7 @@ def test_what_is_gone_meanwhile_is_not_found(api: LocalApi, monkeypatch: pytest.
     ask = api.source.ask
 
     async def gone(request: str, **keys: object) -> dict[str, object]:
-        if request != "close":
+        if request != "broker-close":
             return await ask(request, **keys)
         asked.append(int(str(keys["session"])))
         raise RequestError(name, "gone")

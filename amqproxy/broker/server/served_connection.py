@@ -31,6 +31,12 @@ class ServedConnection(NamedTuple):
         return None if current is self.connection else current
 
     @property
+    def listed_name(self) -> str:
+        """The name in lists; a client within the process has one like RabbitMQ's direct connections."""
+        name: str = self.connection.name
+        return name or f"<{self.connection.broker.node}.{self.number}>"
+
+    @property
     def name(self) -> str:
         """Both ends' addresses, the client's first, as taps know them."""
         name: str = self.connection.name

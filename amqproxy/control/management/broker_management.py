@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import trio
 
+from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.server.clock import current_time
@@ -23,8 +24,10 @@ from amqproxy.control.changes.any_change import applied
 from amqproxy.control.management.objects import KINDS, Selection, brief_queue_entry, queue_entry
 from amqproxy.control.management.queue_pages import queue_page
 from amqproxy.control.management.samples import Row, Samples
+from amqproxy.control.numbered import numbered
 from amqproxy.control.request import ChangeBroker, ListBrokerObjects, LogInToBroker, QueuePage, SampleBroker
 from amqproxy.control.request_error import RequestError
+from amqproxy.process.log import logger
 from amqproxy.shovels.shovel_states import ShovelStates
 from amqproxy.tokens.token_claims import is_token
 
@@ -159,6 +162,21 @@ class BrokerManagement:
         if user is None:
             raise RequestError("no-user", f"there is no user {request.user!r}")
         return user
+
+    def close(self, session: int, text: str, channel: int | None = None) -> None:
+        """Close a client's connection with 320, or one of its channels with 406; `RequestError` if it is not open."""
+        served = numbered(self._served, session)
+        connection = served.other or served.connection
+        if connection.vhost is None or connection.is_over:
+            raise RequestError("not-open", f"session {session} has no open connection")
+        if channel is not None and channel not in connection.channels:
+            raise RequestError("no-channel", f"session {session} has no open channel {channel}")
+        logger().info("closing", client=connection.name, channel=channel, reason=text, by="operator")
+        self._broker.work.quantum.begin()
+        if channel is None:
+            connection.close(text, current_time())
+        else:
+            connection.end_channel(channel, PreconditionFailed(text), current_time())
 
     def objects(self, request: ListBrokerObjects) -> Iterator[Entry | None]:
         """Yield the entries of the chosen objects."""

@@ -79,9 +79,9 @@ class Samples:
             return
         if served.tap is not None:
             octets = (served.tap.byte_counts[CLIENT], served.tap.byte_counts[SERVER])
-            yield from self._changed("connections", connection.name, octets, revision)
+            yield from self._changed("connections", served.listed_name, octets, revision)
         for number, counts in broker_dialect(connection).counts(connection):
-            name = f"{connection.name} ({number})"
+            name = f"{served.listed_name} ({number})"
             yield from self._changed("channels", name, counts, revision)
 
     def _changed(self, kind: str, name: str, numbers: tuple[int, ...], revision: int) -> Iterator[Row]:

@@ -67,4 +67,4 @@ def _known(served: ServedConnection, vhost: str | None) -> Entry | None:
     connection = served.other or served.connection
     if connection.vhost is None or connection.is_over or vhost not in (None, connection.vhost.name):
         return None
-    return {"connection": connection.name, "user": shown_text(connection.user.name), "vhost": connection.vhost.name}
+    return {"connection": served.listed_name, "user": shown_text(connection.user.name), "vhost": connection.vhost.name}

@@ -120,7 +120,7 @@ async def close_connection(call: Call) -> Done:
     entry = await found_connection(call)
     if not (call.user.is_administrator or entry["user"] == call.user.name):  # monitoring users only see it
         raise not_authorised("User not authorised to access object")
-    await call.broker.ask("close", session=entry["session"], text=call.reason)
+    await call.broker.ask("broker-close", session=entry["session"], text=call.reason)
     call.broker.forget()
     return Done()
 
@@ -130,7 +130,7 @@ async def close_of_user(call: Call) -> Done:
     found = [each async for each in call.broker.objects("connections") if each["user"] == call.values["user"]]
     for each in found:
         try:
-            await call.broker.ask("close", session=each["session"], text=call.reason)
+            await call.broker.ask("broker-close", session=each["session"], text=call.reason)
         except RequestError as error:
             if error.name not in GONE:
                 raise
