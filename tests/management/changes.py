@@ -232,6 +232,19 @@ MESSAGES = [
     Change("DELETE", "queues/%2F/by-mary/contents", user="mona"),
 ]
 
+QUORUM = [
+    *[Change("POST", f"queues/quorum/%2F/{name}/replicas/add", {"node": "x"}) for name in ("many", "none")],
+    Change("POST", "queues/quorum/%2F/many/replicas/add", {}),
+    Change("POST", "queues/quorum/%2F/many/replicas/add", {"node": "x"}, "mary"),
+    Change("DELETE", "queues/quorum/%2F/many/replicas/delete", {"node": "x"}),
+    Change("DELETE", "queues/quorum/%2F/many/replicas/delete", {}),
+    Change("POST", "queues/quorum/replicas/on/nope/grow", {"strategy": "all"}),
+    Change("POST", "queues/quorum/replicas/on/nope/grow", {}),
+    Change("POST", "queues/quorum/replicas/on/nope/grow", {}, "mona"),
+    Change("DELETE", "queues/quorum/replicas/on/nope/shrink"),
+    Change("GET", "queues/quorum/replicas/on/nope/shrink"),
+]
+
 DELETIONS = [
     Change("DELETE", "queues/%2F/consumed?if-unused=true"),
     Change("DELETE", "queues/%2F/limited?if-empty=true"),
@@ -348,6 +361,14 @@ PARAMETERS = [
     Change("DELETE", "shovels/vhost/%2F/s"),
     Change("DELETE", "shovels/vhost/%2F/s"),
     Change("GET", "federation-links/%2F"),
+    *[
+        Change("GET", path, user=user)
+        for path in ("federation-links", "federation-links/%2F")
+        for user in ("mona", "paul")
+    ],
+    Change("PUT", "permissions/%2F/mona", {"configure": "", "write": "", "read": ""}),
+    Change("GET", "federation-links", user="mona"),
+    Change("DELETE", "permissions/%2F/mona"),
     Change("DELETE", "federation-links/vhost/%2F/nope/nope/restart"),
     Change("DELETE", UPSTREAM, user="mary"),
     Change("DELETE", UPSTREAM, user="paul"),
@@ -386,4 +407,4 @@ MAINTENANCE = [
     Change("GET", "login"),
 ]
 
-CHANGES = [*VHOSTS, *USERS, *QUEUES, *MESSAGES, *PARAMETERS, *MAINTENANCE, *DELETIONS]
+CHANGES = [*VHOSTS, *USERS, *QUEUES, *MESSAGES, *PARAMETERS, *MAINTENANCE, *QUORUM, *DELETIONS]

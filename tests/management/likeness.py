@@ -114,7 +114,7 @@ def _normal(value: Any, key: str) -> Any:
     if isinstance(value, str):
         return HASHED.sub("~hash", ADDRESS.sub("ADDRESS", NODE.sub("NODE", value)))
     if isinstance(value, dict):
-        unordered = key == "definitions"
+        unordered = key in ("definitions", "all-configuration")
         return {
             NODE.sub("NODE", name): _normal(each, "exchange_types" if unordered and isinstance(each, list) else name)
             for name, each in value.items()

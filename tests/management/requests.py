@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-OF_4 = re.compile(r"stream/|queues/quorum/|vhosts/[^/]+/deletion/|login$|shovels/vhost/%2F/s\b")
+OF_4 = re.compile(
+    r"health/checks/quorum-|stream/|queues/quorum/|connections/[^/]+/sessions"
+    r"|vhosts/[^/]+/deletion/|login$|shovels/vhost/%2F/s\b"
+)
 """Paths of RabbitMQ 4 alone, for which 3.10's web server has other refusals than for a path that is unknown; and those
 of a shovel, which 3.10 does not find while the shovel restarts.
 """
@@ -24,6 +27,10 @@ class Asked(NamedTuple):
 
 
 PATHS = """
+auth all-configuration connections/{connection}/sessions connections/nope/sessions traces
+health/checks/quorum-queues-without-elected-leaders/all-vhosts federation-links/%2F/state/down
+health/checks/quorum-queues-without-elected-leaders/vhost/%2F
+topic-permissions/%2F/mary/amq.topic topic-permissions/%2F/mary/nope topic-permissions/%2F/nope/amq.topic
 overview whoami cluster-name nodes nodes/{node} version deprecated-features vhosts vhosts/%2F vhosts/a%2Fb
 vhosts/nope vhosts/%2F/permissions vhosts/%2F/topic-permissions vhosts/nope/permissions
 vhosts/%2F/connections vhosts/%2F/channels vhosts/other/channels vhosts/nope/connections vhost-limits
@@ -135,4 +142,7 @@ REQUESTS = [
     *(Asked(path, None) for path in ("overview", "queues", "nope", "version")),
     *(Asked(path, "guest", "wrong") for path in ("overview", "queues")),
     Asked("overview", "nobody"),
+    Asked("auth", None),
+    Asked("all-configuration", "mona"),
+    Asked("connections/{connection}/sessions", "mary"),
 ]

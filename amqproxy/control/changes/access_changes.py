@@ -133,17 +133,22 @@ class PutTopicPermission(Change, frozen=True, tag="put-topic-permission"):
 
 
 class DeleteTopicPermissions(Change, frozen=True, tag="delete-topic-permissions"):
-    """Remove a user's permissions for all topic exchanges of a virtual host."""
+    """Remove a user's permissions for all topic exchanges of a virtual host, or for one `exchange`.
+
+    As in RabbitMQ, they count as found if the user has any in the virtual host.
+    """
 
     user: str
     vhost: str
+    exchange: str | None = None
 
     def apply(self, actor: Actor) -> Answer:
         user = actor.broker.users.get(self.user)
         exchanges = [each for each in user.topic_permissions if each[0] == self.vhost] if user is not None else []
         for place in exchanges:
             assert user is not None
-            user.permit_topic(*place, None)
+            if self.exchange in (None, place[1]):
+                user.permit_topic(*place, None)
         return {"found": bool(exchanges)}
 
 

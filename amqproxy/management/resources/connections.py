@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from amqproxy.configuration.values import split_address
 from amqproxy.control import RequestError
 from amqproxy.management.call import Call, Done, Entry
-from amqproxy.management.failure import GONE, not_authorised, not_found
+from amqproxy.management.failure import GONE, bad_request, not_authorised, not_found
 from amqproxy.management.listing import Rows
 from amqproxy.management.statistics.figures import Figures
 
@@ -113,6 +113,12 @@ def connection_row(call: Call, figures: Figures, entry: Entry) -> Entry:
     if call.facts.is_4:
         row["peer_cert_serial_number"] = None
     return row | figures.of_connection(entry["connection"])
+
+
+async def sessions(call: Call) -> Entry:
+    """Refuse to list sessions: only connections of AMQP 1.0 have these, and this broker does not speak it."""
+    await found_connection(call)
+    raise bad_request("connection does not use AMQP 1.0")
 
 
 async def close_connection(call: Call) -> Done:

@@ -24,7 +24,7 @@ ALL = "all"
 
 
 async def links(call: Call) -> Rows:
-    """Return the links of a virtual host, or of all."""
+    """Return the links of a virtual host, or of all that the user may use: monitoring users see no others, either."""
     return Rows(_links(call), ("vhost", "id"))
 
 
@@ -44,6 +44,8 @@ async def _links(call: Call) -> AsyncIterator[Entry]:
             sets[each["vhost"], each["name"]] = each["value"]
     chosen: dict[tuple[str, str], list[str]] = {}
     async for each in call.broker.objects("policies", vhost):
+        if not call.sees(each["vhost"]):
+            continue
         known = upstreams.get(each["vhost"], {})
         members = _members(each["definition"], known, sets.get((each["vhost"], str(each["definition"].get(SET))), ()))
         if members:

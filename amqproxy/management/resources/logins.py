@@ -14,6 +14,11 @@ SALT = 4
 """Bytes of salt in a password hash, as in RabbitMQ."""
 
 
+async def settings(call: Call) -> Entry:
+    """Return that nobody logs in on RabbitMQ's own page by OAuth 2: there is no page."""
+    return {"enable_uaa": False, "uaa_client_id": "", "uaa_location": ""}
+
+
 async def attempts(call: Call) -> list[Entry]:
     """Return the logins at this API since its start, or since they were reset."""
     _check_node(call)

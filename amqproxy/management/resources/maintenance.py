@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amqproxy.management.call import Call, Done, Entry
+from amqproxy.management.call import Call, Done
 from amqproxy.management.failure import Failure, bad_request, not_found
 
 SYNCHRONISING = ("sync", "cancel_sync")
@@ -29,26 +29,6 @@ async def queue_action(call: Call) -> Done:
     if call.facts.is_4 or action not in SYNCHRONISING:
         raise bad_request(["unknown", action])
     return Done()
-
-
-async def quorum_status(call: Call) -> list[Entry]:
-    """Return the only member of a quorum queue; there is no Raft, so that all indexes are 0."""
-    queue = await call.one("queues", call.values["name"], call.values["vhost"])
-    if queue["type"] != "quorum":
-        failure = Failure(503, "failed", "")
-        reason = "classic_queue_not_supported" if queue["type"] == "classic" else "not_quorum_queue"
-        failure.body = {"status": "failed", "reason": reason}
-        raise failure
-    indexes = ("Last Log Index", "Last Written", "Last Applied", "Commit Index", "Snapshot Index", "Term")
-    return [
-        {
-            "Node Name": call.facts.node,
-            "Raft State": "leader",
-            "Membership": "voter",
-            **dict.fromkeys(indexes, 0),
-            "Machine Version": 0,
-        }
-    ]
 
 
 async def start_vhost(call: Call) -> Done:

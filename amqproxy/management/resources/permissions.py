@@ -78,5 +78,6 @@ async def delete_permission(call: Call) -> Done:
 
 
 async def delete_topic_permissions(call: Call) -> Done:
-    """Remove a user's permissions for all topic exchanges of a virtual host."""
-    return deleted(await call.change("delete-topic-permissions", vhost=call.values["vhost"], user=call.values["user"]))
+    """Remove a user's permissions for all topic exchanges of a virtual host, or for one of them."""
+    names = {name: call.values.get(name) for name in ("vhost", "user", "exchange")}
+    return deleted(await call.change("delete-topic-permissions", **names))
