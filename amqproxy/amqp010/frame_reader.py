@@ -20,7 +20,7 @@ from amqproxy.amqp010.frame import (
     index_table,
 )
 from amqproxy.amqp010.methods import BY_INDEX, BY_NAME
-from amqproxy.amqp010.tally import METHOD_COUNT, Tally
+from amqproxy.amqp010.tally import METHOD_COUNT, UNCOUNTED, Tally
 from amqproxy.compiled.frame_input import FrameInput
 
 try:
@@ -154,7 +154,7 @@ class FrameReader(FrameInput):
         offset: int = 0,
         is_midstream: bool = False,
     ) -> None:
-        super().__init__(Tally() if tally is None else tally, offset)
+        super().__init__(UNCOUNTED if tally is None else tally, offset)
         self.error: ProtocolError | None = None
         self._states: dict[int, int] = {}
         self._track = -1

@@ -24,6 +24,10 @@ class Tally(FrameTally):
         super().__init__(KINDS)
 
 
+UNCOUNTED = Tally()
+"""The tally of all readers whose frames nobody counts: each of its own would take 4 KiB."""
+
+
 def kind_labels(slot: int) -> tuple[str, str]:
     """Return the `type` and `method` labels of a slot of a `Tally`; types are control, command, header and body."""
     group, index = divmod(slot, METHOD_COUNT)

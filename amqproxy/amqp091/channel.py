@@ -148,6 +148,8 @@ class Channel:
         if isinstance(reply, BasicConsumeOk) and request.consumer_tag != reply.consumer_tag:
             request = next((asked for asked in awaited if asked.consumer_tag == reply.consumer_tag), request)
         awaited.remove(request)
+        if not awaited:
+            del self.awaited[sender.other][name]  # an empty deque takes 760 bytes
         return request
 
     def _apply(self, sender: Peer, method: Method, request: PendingRequest | None) -> None:

@@ -13,7 +13,7 @@ from amqproxy.amqp091.errors import CommandInvalid, ErrorKind, FrameError, Proto
 from amqproxy.amqp091.frame import BODY, FRAME_MIN_SIZE, HEADER, HEARTBEAT, METHOD, OVERHEAD, Frame, index_table
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.pass_cache import CachedPass, Credit, PassCache
-from amqproxy.amqp091.tally import METHOD_COUNT, Tally
+from amqproxy.amqp091.tally import METHOD_COUNT, UNCOUNTED, Tally
 from amqproxy.compiled.frame_input import FrameInput
 
 try:
@@ -258,7 +258,7 @@ class FrameReader(FrameInput):
         header_max: int = 0,
         offset: int = 0,
     ) -> None:
-        super().__init__(Tally() if tally is None else tally, offset)
+        super().__init__(UNCOUNTED if tally is None else tally, offset)
         self.error: ProtocolError | None = None
         self.header_max = header_max
         self.content_states: dict[int, ContentState] = {}
