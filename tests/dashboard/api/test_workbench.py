@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
@@ -21,10 +22,16 @@ pytestmark = [pytest.mark.real, pytest.mark.once]
 RUNS = "sources/0/workbench/runs"
 
 
-@pytest.fixture
-def stage(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    monkeypatch.setenv(AUDIT, str(tmp_path / "audit.jsonl"))
-    running = Stage(tmp_path)
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("workbench")
+
+
+@pytest.fixture(scope="module")
+def stage(directory: Path) -> Iterator[Stage]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(AUDIT, str(directory / "audit.jsonl"))
+        running = Stage(directory)
     try:
         furnish(running)
         yield running
@@ -46,7 +53,7 @@ def started(browser: ApiBrowser, command: str, queue: str = "dead", **keys: Any)
     return found
 
 
-def test_runs(stage: Stage, tmp_path: Any) -> None:
+def test_runs(stage: Stage, directory: Path) -> None:
     guest = ApiBrowser(stage)
     assert guest.ask("POST", RUNS, {"command": "peek", "queue": "dead", "limit": 1})[0] == 403
     assert guest.log_in()[0] == 200
@@ -91,7 +98,7 @@ def test_runs(stage: Stage, tmp_path: Any) -> None:
     with urlopen(f"{stage.url}api/v1/{RUNS}/{drained['id']}/file", timeout=60) as response:
         assert len(response.read().splitlines()) == drained["result"]["done"] == 2
 
-    lines = [json.loads(each) for each in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    lines = [json.loads(each) for each in (directory / "audit.jsonl").read_text().splitlines()]
     begun = [each for each in lines if each["event"] == "begun"]
     assert {each["command"] for each in begun} == {"move", "edit", "requeue", "drain"}
     assert {each["dashboard"] for each in begun} == {"127.0.0.1"}
@@ -114,6 +121,7 @@ def test_a_quorum_queue_and_a_stream_are_known(stage: Stage) -> None:
 def test_wrong_runs_are_refused(stage: Stage) -> None:
     guest = ApiBrowser(stage)
     guest.log_in()
+    before = queue_of(stage, "dead")["ready"]
     for body, status in [
         ({"command": "move"}, 400),
         ({"command": "move", "to": "dead"}, 400),
@@ -130,7 +138,7 @@ def test_wrong_runs_are_refused(stage: Stage) -> None:
     assert guest.ask("GET", f"{RUNS}/77")[0] == 404
     assert guest.ask("DELETE", f"{RUNS}/77")[0] == 404
     assert started(guest, "move", to="nowhere")["state"] == "failed"
-    assert queue_of(stage, "dead")["ready"] == 6
+    assert queue_of(stage, "dead")["ready"] == before
 
 
 def test_a_capture_and_a_read_only_dashboard_have_no_workbench(dashboard: Dashboard) -> None:
