@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from amqproxy.amqp091.errors import PreconditionFailed
@@ -119,7 +119,8 @@ class Broker:
         self.global_parameters: list[dict[str, Any]] = []
         self.sooner: Callable[[float], None] = lambda when: None
         self.timed_connections: Schedule[ConnectedClient] = Schedule(self._sooner)
-        self.sessions: dict[tuple[str, str, bytes], NamedSession] = {}
+        self.sessions: dict[tuple[str, Hashable, bytes], NamedSession] = {}
+        """Named sessions by virtual host, `User.session_owner` and name."""
         self.consumer_timeout = consumer_timeout
         self._overdue = None if consumer_timeout is None else ConsumerTimeout(consumer_timeout)
         self.properties = server_properties(version, node, profile)
@@ -192,7 +193,7 @@ class Broker:
         name, quantum = vhost.name, self.work.quantum
         connections = [each for each in self.connections if each.vhost is vhost]
         now = yield from self._doing(connections, lambda each, now: each.close(f"vhost '{name}' is deleted", now), now)
-        now = yield from self._ending_sessions(lambda vhost, user: vhost == name, now)
+        now = yield from self._ending_sessions(lambda vhost, owner: vhost == name, now)
         for _ in vhost.clearing():
             if quantum.left <= 0 and quantum.is_over():
                 now = yield
@@ -237,15 +238,15 @@ class Broker:
             return False
         connections = [each for each in self.connections if each.is_of(user)]
         self._for_each(connections, lambda each, now: each.close(f"user '{name}' is deleted", now), now)
-        self.work.do(self._ending_sessions(lambda vhost, user: user == name, now), now)
+        self.work.do(self._ending_sessions(lambda vhost, owner: owner == user.session_owner, now), now)
         self.events.report("user.deleted", "", user)
         return True
 
-    def _ending_sessions(self, ends: Callable[[str, str], bool], now: float) -> Generator[None, float, float]:
-        """End the named sessions of a virtual host or a user, including detached ones."""
-        for (vhost, user, _), session in list(self.sessions.items()):
-            if ends(vhost, user):
-                with self.events.contained("a session's end failed", vhost=vhost, user=user):
+    def _ending_sessions(self, ends: Callable[[str, Hashable], bool], now: float) -> Generator[None, float, float]:
+        """End the named sessions of a virtual host or an owner, including detached ones."""
+        for (vhost, owner, _), session in list(self.sessions.items()):
+            if ends(vhost, owner):
+                with self.events.contained("a session's end failed", vhost=vhost, user=session.user.name):
                     session.take_over(now)
             if self.work.quantum.spend(TICKING):
                 now = yield

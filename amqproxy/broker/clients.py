@@ -86,6 +86,10 @@ class NamedSession(Protocol):
     """A named session, to which a client may attach again."""
 
     @property
+    def user(self) -> User:
+        """The user whose client has attached to the session last."""
+
+    @property
     def bytes_kept(self) -> int:
         """Bytes of memory of the session beyond those counted for a connection's channel."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from amqproxy.broker.access.permissions import Permission, TopicPermission
@@ -38,6 +38,14 @@ class TokenUser(User):
         self._claims = claims
         self._scopes = scopes
         self._grants: dict[str, list[Grant]] = {}
+
+    @property
+    def session_owner(self) -> Hashable:
+        """Owner of named sessions, which is never a user of the broker that has the same name.
+
+        Tokens without a name have nothing else in common, so that each login owns its sessions alone.
+        """
+        return self if self.name == NAMELESS else ("token", self.name)
 
     def renew(self, user: User) -> None:
         """Take over the tags and permissions of a later token; `LoginRefused` for a token of another user."""

@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import secrets
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from math import inf
 from typing import Any
 
@@ -88,6 +88,11 @@ class User:
     @classmethod
     def with_password(cls, name: str, password: str, tags: Iterable[str] = ()) -> User:
         return cls(name, hash_password(password), tags=tags)
+
+    @property
+    def session_owner(self) -> Hashable:
+        """Owner of the named sessions of the user's clients: only clients of an equal owner may attach to them."""
+        return self.name
 
     @property
     def only_from_loopback(self) -> bool:

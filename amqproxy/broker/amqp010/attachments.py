@@ -94,7 +94,7 @@ class Attachments:
             return
         self._check_limits()
         registry = connection.broker.sessions
-        key = vhost.name, connection.user.name, name
+        key = vhost.name, connection.user.session_owner, name
         other = registry.get(key)
         if isinstance(other, BrokerSession) and other.is_detached and other.vhost is vhost:
             self._detaching.discard(channel)
@@ -158,12 +158,11 @@ class Attachments:
             connection.broker.events.churn.channel_closed += 1
             reader = self.readers.pop(number, None)
             connection.forget(session)
-            assert connection.vhost is not None
             if may_come_back and ended.detach(now):
                 return now
             if reader is not None:
                 ended.publisher.interrupted(reader.partial_command)
-            registry, key = connection.broker.sessions, (connection.vhost.name, connection.user.name, session.name)
+            registry, key = connection.broker.sessions, ended.key
             if registry.get(key) is session:
                 del registry[key]
             now = yield from ended.closing(now)

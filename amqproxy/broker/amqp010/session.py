@@ -6,7 +6,7 @@ command; completions are reported at the end of the turn, or once the disk has t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
 from functools import partial
 
 from amqproxy.amqp010.assembly import Assembly
@@ -105,6 +105,11 @@ class BrokerSession:
     def number(self) -> int:
         """Channel of the session."""
         return self.sender.number
+
+    @property
+    def key(self) -> tuple[str, Hashable, bytes]:
+        """The session's key in the broker's sessions."""
+        return self.vhost.name, self.user.session_owner, self.name
 
     @property
     def client(self) -> str:
@@ -428,6 +433,8 @@ class BrokerSession:
 
     def detach(self, now: float) -> bool:
         """Wait for the client to come back, if it has asked for that; return whether the session waits."""
+        if self.user.session_owner is self.user:
+            return False  # no other login could attach to it
         if not self.timeout or self.is_over or not self.vhost.quotas.detached.take(self.user.name):
             return False
         self.vhost.detached[self] = None
@@ -438,9 +445,15 @@ class BrokerSession:
         return True
 
     def resume(self, connection: OwningConnection, number: int, now: float) -> None:
-        """Attach to a channel of the returned client's connection, and ask the client what it has not received."""
+        """Attach to a channel of the returned client's connection, and ask the client what it has not received.
+
+        From then on the rights of this connection's login count: its token may permit less than the earlier one.
+        """
         self._wait_no_more()
         self.connection = connection
+        self.user = connection.user
+        self.publisher.change_user(connection.user)
+        self._place = None  # it names the connection
         for subscription in self.deliveries.subscriptions.values():
             subscription.head = b""
         self.completions.report_afresh()
@@ -468,7 +481,7 @@ class BrokerSession:
 
     def _end_detached(self, now: float) -> None:
         if not self.is_over:
-            self.broker.sessions.pop((self.vhost.name, self.user.name, self.name), None)
+            self.broker.sessions.pop(self.key, None)
             self._wait_no_more()
             self.vhost.work.do(self.closing(now), now)
 

@@ -27,6 +27,7 @@ from amqproxy.amqp091.frame import OVERHEAD as OVERHEAD_091
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
 from amqproxy.broker import firehose
 from amqproxy.broker.access.permissions import WRITE
+from amqproxy.broker.access.users import User
 from amqproxy.broker.amqp010.fragments import Fragments
 from amqproxy.broker.amqp010.header_places import content_header_places, header_places
 from amqproxy.broker.amqp010.header_shape import HeaderShape, learnt
@@ -138,6 +139,13 @@ class SessionPublisher:
         self._cached: CachedTransfer | None = None
         self._is_cacheable = self._has_no_local = False
         self.fragments = Fragments(self.vhost, session.user.name, self.largest)
+
+    def change_user(self, user: User) -> None:
+        """Publish with the rights of another login from now on; routes that the former one might use are dropped."""
+        self.user = user
+        self._known.clear()
+        self._known_bytes = 0
+        self._cached = None
 
     def transfer(self, assembly: Assembly, position: cython.longlong, now: float) -> cython.bint:
         """Publish a message.transfer; return False if it has begun and is complete later."""
