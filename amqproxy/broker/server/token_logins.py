@@ -29,6 +29,8 @@ class TokenLogins:
         self._verifier = verifier
         self._profile = profile
         self._remembered: OrderedDict[bytes, TokenUser] = OrderedDict()
+        self._is_fetching = False
+        """Whether a request waits for the key of its token."""
         verifier.keys.on_change = self._remembered.clear
 
     async def run(self) -> None:
@@ -47,13 +49,27 @@ class TokenLogins:
             return user
         try:
             _check_names_key(token)
-            user = self._user(await self._verifier.claims(token))
+            user = self._user(await self._claims(token))
         except (WrongToken, KeysMissing, ValueError) as error:
             raise _refusal(error) from None
         self._remembered[digest] = user
         if len(self._remembered) > MOST_REMEMBERED:
             self._remembered.popitem(last=False)
         return user
+
+    async def _claims(self, token: str) -> Claims:
+        """Return the claims of a token, like `TokenVerifier.claims`.
+
+        Only one request waits while the keys are fetched: the API has few turns for its requests to the broker, and
+        a slow issuer would let tokens with invented key ids occupy all of them.
+        """
+        if self._is_fetching:
+            return self._verifier.claims_by_known_keys(token)
+        self._is_fetching = True
+        try:
+            return await self._verifier.claims(token)
+        finally:
+            self._is_fetching = False
 
     def log_in(self, token: str) -> TokenUser:
         """Return the user of a token for one connection; raise `LoginRefused`.

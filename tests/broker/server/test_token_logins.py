@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from amqproxy.broker.access.users import LoginRefused
 from amqproxy.broker.server import token_logins as module
@@ -15,6 +16,7 @@ from amqproxy.broker.server.token_logins import TokenLogins, token_logins
 from amqproxy.configuration.config import BrokerConfig, ConfigError
 from amqproxy.configuration.token_config import BrokerTokens
 from amqproxy.rabbitmq.profile import NEWEST, PROFILES
+from amqproxy.tokens.key_set import KeySet
 from tests.proxy.logins.attempts import until
 from tests.tokens.fixtures import issuer
 from tests.tokens.issuer import Issuer
@@ -78,6 +80,35 @@ async def test_users_of_requests_are_remembered_and_those_of_connections_are_not
     for each in others:
         await logins.user(each)
     assert await logins.user(first) is not user
+
+
+async def test_a_slow_issuer_delays_one_request_with_an_unknown_key(
+    logins: TokenLogins, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await logins.user(token(issuer))  # the keys are there
+    answer, outcomes = trio.Event(), []
+
+    async def keys_for(self: KeySet, kid: str | None, algorithm: str) -> list[Any]:
+        if kid == "other":
+            await answer.wait()
+        return self.known(kid, algorithm)
+
+    async def ask(kid: str) -> None:
+        try:
+            outcomes.append((await logins.user(token(issuer, kid=kid, sub=kid))).name)
+        except LoginRefused:
+            outcomes.append("refused")
+
+    monkeypatch.setattr(KeySet, "keys_for", keys_for)
+    async with trio.open_nursery() as nursery:
+        for _ in range(8):
+            nursery.start_soon(ask, "other")
+        await trio.testing.wait_all_tasks_blocked()
+        assert outcomes == ["refused"] * 7
+        await ask("rsa")
+        assert outcomes[7:] == ["rsa"]
+        answer.set()
+    assert outcomes[8:] == ["refused"]
 
 
 async def test_the_audience_may_be_left_unchecked(issuer: Issuer, tmp_path: Path) -> None:
