@@ -643,8 +643,8 @@ class VirtualHost:
         definition, *names = self._effect(QUEUE_KINDS[queue.type], queue.name)
         if definition != queue.policy or names[0] != queue.policy_names[0] or names[1] != queue.policy_names[1]:
             settings = QueueSettings.of(effective_arguments(queue.arguments, definition))
-            queue.policy, queue.policy_names = definition, (names[0], names[1])
             queue.apply(settings, now)
+            queue.policy, queue.policy_names = definition, (names[0], names[1])  # last: the next change tries it again
 
     # --- checking
 

@@ -144,3 +144,18 @@ def test_a_queue_whose_policies_fail_leaves_no_other_without_them(monkeypatch: p
     assert failures == [("policies not applied", "no settings", {"vhost": "/", "queue": "qb"})]
     vhost.set_policy(policy("p", max_length=7), client.now)  # this applies it to the one that was left
     assert vhost.queues["qb"].policy_names == ("p", None)
+
+
+def test_a_queue_that_cannot_apply_a_policy_applies_it_at_the_next_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = connected()
+    vhost = client.broker.vhosts["/"]
+    client.broker.events.on_failure = lambda event, error, **fields: None
+    client.declare("q")
+    with monkeypatch.context() as patch:
+        patch.setattr(QueueSettings, "of", lambda arguments: None)  # so that applying them fails
+        vhost.set_policy(policy("p", max_length=4), client.now)
+    assert vhost.queues["q"].policy_names == (None, None)
+    vhost.set_policy(policy("p", max_length=4), client.now)
+    for _ in range(6):
+        client.publish("", "q")
+    assert client.depth("q") == 4
