@@ -98,7 +98,7 @@ async def show_queue(source: SourceOf, name: Name, vhost: Name = "/") -> Respons
             pieces_of(requests, "queue-bindings", vhost, name), lambda each: True, 0, MOST_OF_QUEUE
         )
         consumers = await object_page(
-            pieces_of(requests, "consumers", vhost), lambda each: each["queue"] == name, 0, MOST_OF_QUEUE
+            pieces_of(requests, "consumers", vhost, name), lambda each: each["queue"] == name, 0, MOST_OF_QUEUE
         )
         policies = {
             "policy": await named("policies", queue["policy"]),

@@ -187,8 +187,9 @@ def _channels(chosen: Selection) -> Iterator[Entry | None]:
 
 
 def _consumers(chosen: Selection) -> Iterator[Entry | None]:
+    """Yield all consumers, or those of the queue of a name."""
     for served in list(chosen.served.values()):
-        yield from consumer_entries(served, chosen.vhost)
+        yield from consumer_entries(served, chosen.vhost, chosen.name)
         yield None
 
 

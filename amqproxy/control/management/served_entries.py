@@ -50,13 +50,15 @@ def channel_entries(served: ServedConnection, vhost: str | None) -> Iterator[Ent
             yield {**known, **each, "counts": counts[each["channel"]]}
 
 
-def consumer_entries(served: ServedConnection, vhost: str | None) -> Iterator[Entry]:
-    """Yield the entries of a connection's consumers, or of its subscriptions."""
+def consumer_entries(served: ServedConnection, vhost: str | None, queue_name: str | None = None) -> Iterator[Entry]:
+    """Yield the entries of a connection's consumers, or of its subscriptions, perhaps only of one queue."""
     known = _known(served, vhost)
     if known is None:
         return
     connection = served.other or served.connection
     for each in broker_dialect(connection).consumers(connection):
+        if queue_name is not None and each["queue"] != queue_name:
+            continue
         queue = connection.vhost.queues.get(each["queue"])
         single = None if queue is None else queue.single_active_consumer
         yield known | each | {"active": single is None or single.tag == each["consumer_tag"]}

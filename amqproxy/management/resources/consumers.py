@@ -20,11 +20,11 @@ async def consumers(call: Call) -> Rows:
     return Rows(rows(), ("channel_details.name", "consumer_tag"))
 
 
-async def consumer_details(call: Call, vhost: str, **chosen: object) -> list[Entry]:
-    """Return the rows of the consumers in a virtual host whose entries have these values."""
+async def consumer_details(call: Call, vhost: str, queue: str | None = None, **chosen: object) -> list[Entry]:
+    """Return the rows of the consumers of a queue, or in a virtual host, whose entries have these values."""
     return [
         consumer_row(call, each)
-        async for each in call.broker.objects("consumers", vhost)
+        async for each in call.broker.objects("consumers", vhost, queue)
         if all(each[name] == value for name, value in chosen.items())
     ]
 

@@ -72,6 +72,12 @@ def test_the_chosen_ones_are_listed(kind: str, vhost: str | None, name: str | No
     assert [each["name"] for each in Listed().list(kind, vhost, name)] == expected
 
 
+def test_consumers_are_those_of_a_queue() -> None:
+    listed = Listed()
+    assert [each["consumer_tag"] for each in listed.list("consumers", "/", "q")] == ["c"]
+    assert listed.list("consumers", "/", "other") == []
+
+
 def test_permissions_are_those_of_a_user_or_in_a_virtual_host() -> None:
     listed = Listed()
     assert [each["user"] for each in listed.list("permissions")] == ["guest", "ann"]
