@@ -7,7 +7,7 @@ A scope such as `rabbitmq.read:VHOST/NAME/ROUTING_KEY` permits an operation on n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -32,13 +32,17 @@ class TooManyScopes(ValueError):
     """A token with more than `MOST_SCOPES` scopes."""
 
 
+Pattern = tuple[bytes, ...]
+"""The texts between the `*` of a pattern; () for a malformed pattern, which fits nothing."""
+
+
 class Grant(NamedTuple):
     """One permission: patterns of the virtual host, of the name, and perhaps of the routing key."""
 
     operation: str
-    vhost: str
-    name: str
-    routing_key: str | None
+    vhost: Pattern
+    name: Pattern
+    routing_key: Pattern | None
 
 
 def scopes_of(claims: Mapping[str, Any], settings: BrokerTokens) -> list[str]:
@@ -63,13 +67,19 @@ def tags_of(scopes: list[str]) -> tuple[str, ...]:
     return tuple(each.removeprefix(TAG) for each in scopes if each.startswith(TAG))
 
 
-def grants_of(scopes: list[str], claims: Mapping[str, Any], vhost: str) -> Iterator[Grant]:
+def is_of_vhost(scope: str) -> bool:
+    """Whether a scope permits different things in different virtual hosts by its variable `{vhost}`."""
+    return "{vhost" in scope
+
+
+def grants_of(scopes: Iterable[str], claims: Mapping[str, Any], vhost: str) -> Iterator[Grant]:
     """Yield the permissions among scopes, with `{vhost}` and the names of claims replaced by their values."""
     for scope in scopes:
         operation, _, rest = expanded(scope, claims, vhost).partition(":")
         patterns = rest.split("/")
         if operation in OPERATIONS and len(patterns) in (2, 3):
-            yield Grant(operation, patterns[0], patterns[1], patterns[2] if len(patterns) == 3 else None)
+            vhosts, names, *routing_keys = map(pattern_of, patterns)
+            yield Grant(operation, vhosts, names, routing_keys[0] if routing_keys else None)
 
 
 def expanded(scope: str, claims: Mapping[str, Any], vhost: str) -> str:
@@ -88,15 +98,26 @@ def expanded(scope: str, claims: Mapping[str, Any], vhost: str) -> str:
     return found
 
 
-def matches(pattern: str, text: str) -> bool:
-    """Whether a pattern, in which `*` stands for any characters and others may be URL-encoded, fits the whole text.
+def pattern_of(text: str) -> Pattern:
+    """Return a pattern from its text, in which `*` stands for any characters and others may be URL-encoded."""
+    if _BAD_ESCAPE.search(text):
+        return ()
+    return tuple(unquote_to_bytes(each.replace("+", " ")) for each in text.split("*"))
+
+
+def encoded(text: str) -> bytes:
+    """Return a name as `fits` compares it."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def fits(pattern: Pattern, subject: bytes) -> bool:
+    """Whether a pattern fits the whole of a name from `encoded`.
 
     As in RabbitMQ, each part between two `*` is found at its first place, without going back.
     """
-    if _BAD_ESCAPE.search(pattern):
+    if not pattern:
         return False
-    subject = text.encode("utf-8", "surrogateescape")
-    first, *rest = [unquote_to_bytes(each.replace("+", " ")) for each in pattern.split("*")]
+    first, *rest = pattern
     if not subject.startswith(first):
         return False
     place = len(first)

@@ -20,6 +20,9 @@ from amqproxy.tokens.web_client import WebClient
 MOST_REMEMBERED = 1000
 """Maximum number of tokens whose users are remembered: each request to the management API has one."""
 
+MOST_CHARACTERS = 2 << 20
+"""Maximum number of characters of these tokens together; a user takes some times the memory of its token."""
+
 
 class TokenLogins:
     """Users by their tokens, which are checked by the keys of their issuer while `run` is running."""
@@ -28,7 +31,8 @@ class TokenLogins:
         self._settings = settings
         self._verifier = verifier
         self._profile = profile
-        self._remembered: OrderedDict[bytes, TokenUser] = OrderedDict()
+        self._remembered: OrderedDict[bytes, tuple[TokenUser, int]] = OrderedDict()
+        """Users of tokens, with the lengths of these, the one that was used longest ago first."""
         self._is_fetching = False
         """Whether a request waits for the key of its token."""
         verifier.keys.on_change = self._remembered.clear
@@ -43,7 +47,7 @@ class TokenLogins:
         The user is remembered until the token expires, or other keys are fetched.
         """
         digest = sha256(token.encode("utf-8", "surrogateescape")).digest()
-        user = self._remembered.get(digest)
+        user, _ = self._remembered.get(digest, (None, 0))
         if user is not None and self._verifier.now() < user.expires_at:
             self._remembered.move_to_end(digest)
             return user
@@ -52,10 +56,18 @@ class TokenLogins:
             user = self._user(await self._claims(token))
         except (WrongToken, KeysMissing, ValueError) as error:
             raise _refusal(error) from None
-        self._remembered[digest] = user
-        if len(self._remembered) > MOST_REMEMBERED:
-            self._remembered.popitem(last=False)
+        self._remember(digest, user, len(token))
         return user
+
+    def _remember(self, digest: bytes, user: TokenUser, length: int) -> None:
+        remembered, now = self._remembered, self._verifier.now()
+        remembered.pop(digest, None)
+        for each in [key for key, (old, _) in remembered.items() if old.expires_at <= now]:
+            del remembered[each]
+        remembered[digest] = user, length
+        characters = sum(each for _, each in remembered.values())
+        while len(remembered) > 1 and (len(remembered) > MOST_REMEMBERED or characters > MOST_CHARACTERS):
+            characters -= remembered.popitem(last=False)[1][1]
 
     async def _claims(self, token: str) -> Claims:
         """Return the claims of a token, like `TokenVerifier.claims`.

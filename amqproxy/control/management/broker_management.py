@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import trio
 
 from amqproxy.amqp091.errors import PreconditionFailed
+from amqproxy.broker.access.token_user import TokenUser
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.server.clock import current_time
@@ -32,6 +33,9 @@ from amqproxy.shovels.shovel_states import ShovelStates
 from amqproxy.tokens.token_claims import is_token
 
 Entry = dict[str, Any]
+
+VHOSTS_A_TURN = 16
+"""Virtual hosts that are compared with a token's scopes in one turn of the loop."""
 
 
 class ListenerFacts(NamedTuple):
@@ -66,6 +70,7 @@ class BrokerManagement:
         self._most_connections = most_connections
         self._tokens = tokens
         self._shovels = ShovelStates(broker, is_enabled=False) if shovels is None else shovels
+        self._vhost_names: tuple[str, ...] = ()
         self._started = started
         self._time = time
 
@@ -115,10 +120,29 @@ class BrokerManagement:
         return {
             "name": user.name,
             "tags": list(user.tags),
-            "vhosts": [each for each in broker.vhosts if user.may_enter(each)],
+            "vhosts": await self._vhosts_of(user),
             "has_vhost": request.vhost is None or request.vhost in broker.vhosts,
             "is_internal": user.is_internal,
         }
+
+    async def _vhosts_of(self, user: User) -> list[str]:
+        """Return the virtual hosts that a user may enter; those of a token are compared in several turns."""
+        if not isinstance(user, TokenUser):
+            return [each for each in self._broker.vhosts if user.may_enter(each)]
+        names = tuple(self._broker.vhosts)
+        if names == self._vhost_names:
+            names = self._vhost_names  # all users remember the same ones
+        self._vhost_names = names
+        found = user.entered(names)
+        if found is None:
+            found = []
+            for number, name in enumerate(names, 1):
+                if user.may_enter(name):
+                    found.append(name)
+                if not number % VHOSTS_A_TURN:
+                    await trio.lowlevel.checkpoint()
+            user.remember_entered(names, found)
+        return found
 
     async def _user_of(self, token: str) -> User:
         """Return the user of an OAuth 2 token; `LoginRefused` for a wrong one."""

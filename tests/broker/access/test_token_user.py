@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from amqproxy.amqp091.errors import AccessRefused
+from amqproxy.broker.access import token_scopes
 from amqproxy.broker.access.permissions import Permission, TopicPermission
-from amqproxy.broker.access.token_user import TokenUser
-from amqproxy.broker.access.users import LoginRefused, User
+from amqproxy.broker.access.token_scopes import expanded
+from amqproxy.broker.access.token_user import MOST_VHOSTS, TokenUser
+from amqproxy.broker.access.users import MAX_VERDICTS, LoginRefused, User
 from amqproxy.configuration.token_config import BrokerTokens
 from amqproxy.rabbitmq.profile import NEWEST, PROFILES
 
@@ -68,3 +71,33 @@ def test_a_later_token_replaces_its_rights() -> None:
     for other in (user_of(sub="zoe"), User("tina", "")):
         with pytest.raises(LoginRefused, match="not allowed to change username"):
             user.renew(other)
+
+
+def test_scopes_are_parsed_once_but_for_those_with_the_virtual_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    expansions: list[str] = []
+
+    def counted(scope: str, claims: dict[str, Any], vhost: str) -> str:
+        expansions.append(scope)
+        return expanded(scope, claims, vhost)
+
+    monkeypatch.setattr(token_scopes, "expanded", counted)
+    user = user_of("read:{vhost}/*", *(f"write:a{number}/*" for number in range(99)))
+    vhosts = [f"v{number}" for number in range(100)]
+    assert [user.may_enter(each) for each in vhosts] == [True] * 100
+    assert all(user.may(each, "read", "q") for each in vhosts)
+    assert not any(user.may(each, "write", "q") for each in vhosts)
+    assert Counter(expansions).most_common(2) == [("read:{vhost}/*", 300), ("write:a0/*", 1)]
+    assert len(user._grants) <= MOST_VHOSTS
+
+
+def test_a_routing_key_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    user = user_of("write:*/*/a.*")
+    assert user.may_use_topic("v", "write", "x", "a.b")
+    with monkeypatch.context() as patch:
+        patch.setattr(TokenUser, "_grants_in", None)
+        user.check_topic("v", "write", "x", "a.b")
+    user.renew(user_of("write:*/*/c.*"))
+    assert not user.may_use_topic("v", "write", "x", "a.b")
+    for number in range(2 * MAX_VERDICTS):
+        user.may_use_topic("v", "write", "x", f"c.{number}")
+    assert len(user._topic_verdicts) <= MAX_VERDICTS

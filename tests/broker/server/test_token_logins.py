@@ -82,6 +82,25 @@ async def test_users_of_requests_are_remembered_and_those_of_connections_are_not
     assert await logins.user(first) is not user
 
 
+async def test_remembered_users_are_bounded_by_the_lengths_of_their_tokens_and_end_with_them(
+    logins: TokenLogins, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *others = (token(issuer, sub=str(number)) for number in range(3))
+    monkeypatch.setattr(module, "MOST_CHARACTERS", len(first) + len(others[0]))
+    user = await logins.user(first)
+    await logins.user(others[0])
+    assert await logins.user(first) is user
+    for each in others:
+        await logins.user(each)
+    assert len(logins._remembered) == 2
+    assert await logins.user(first) is not user
+    user.expires_at = 0.0
+    for known, _ in logins._remembered.values():
+        known.expires_at = 0.0
+    await logins.user(others[0])
+    assert len(logins._remembered) == 1
+
+
 async def test_a_slow_issuer_delays_one_request_with_an_unknown_key(
     logins: TokenLogins, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 
+from amqproxy.broker.access.token_user import TokenUser
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.server.token_logins import token_logins
 from amqproxy.configuration.token_config import BrokerTokens
@@ -85,6 +86,36 @@ async def test_a_token_is_taken_only_by_those_who_ask_with_it(issuer: Issuer, tm
         await managed.change(ChangeBroker(user="guest", change=change, token="eyJ.e.x"))
     with pytest.raises(RequestError, match="takes no OAuth 2 tokens"):
         await management().login(LogInToBroker(user="", password=token, has_token=True))
+
+
+async def test_virtual_hosts_are_compared_with_a_token_once_until_they_change(
+    issuer: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving = Serving()
+    file = tmp_path / "keys.json"
+    file.write_bytes(issuer.key_set("rsa"))
+    tokens = token_logins(BrokerTokens(keys=str(file)), serving.broker.profile)
+    managed = BrokerManagement(serving.broker, serving.served, tokens=tokens)
+    token = issuer.token(aud="rabbitmq", scope="rabbitmq.read:a*/*")
+    compared: list[str] = []
+    may_enter = TokenUser.may_enter
+
+    def counted(user: TokenUser, vhost: str) -> bool:
+        compared.append(vhost)
+        return may_enter(user, vhost)
+
+    monkeypatch.setattr(TokenUser, "may_enter", counted)
+
+    async def entered() -> list[str]:
+        found = await managed.login(LogInToBroker(user="", password=token, has_token=True))
+        return list(found["vhosts"])
+
+    for number in range(40):
+        serving.broker.add_vhost(f"a{number}")
+    assert await entered() == await entered() == [f"a{number}" for number in range(40)]
+    assert len(compared) == 41
+    serving.broker.add_vhost("another")
+    assert len(await entered()) == 41
 
 
 @pytest.mark.parametrize("stored", ["", None], ids=["a hash of nothing", "no hash"])
