@@ -77,10 +77,11 @@ async def reach_of(requests: ProxyRequests, vhost: str, trial: Trial) -> Reach:
     kind = "operator-policies" if trial.is_operator else "policies"
     others = [each async for piece in pieces_of(requests, kind, vhost) for each in piece]
     counter = ReachCounter(trial, others)
-    if trial.apply_to != "exchanges":
+    is_known = any(each["name"] == trial.name for each in others)  # then it may apply to objects of both kinds
+    if is_known or trial.apply_to != "exchanges":
         async for piece in pieces_of(requests, "queues", vhost):
             counter.add_queues(piece)
-    if trial.apply_to in ("all", "exchanges") and not trial.is_operator:
+    if (is_known or trial.apply_to in ("all", "exchanges")) and not trial.is_operator:
         async for piece in pieces_of(requests, "exchanges", vhost):
             counter.add_exchanges(piece)
     return counter.reach

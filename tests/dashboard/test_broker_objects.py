@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from amqproxy.dashboard.broker_objects import object_page
+from amqproxy.control.proxy_requests import ProxyRequests
+from amqproxy.dashboard.broker_objects import object_page, reach_of
+from amqproxy.dashboard.policy_reach import trial_of
 
 pytestmark = pytest.mark.once
 
@@ -29,3 +31,48 @@ def test_a_search_does_not_see_the_password_hash_of_a_user() -> None:
     page = asyncio.run(object_page(pieces(USER), is_chosen, 0, 10))
     assert seen == [{"name": "admin", "tags": ["administrator"]}]
     assert (page.total, page.filtered, page.objects) == (1, 0, [])
+
+
+class Listing:
+    """A client of a proxy whose lists are given, each object a piece by itself; `asked` are their kinds."""
+
+    def __init__(self, lists: dict[str, list[dict[str, Any]]]) -> None:
+        self.lists = lists
+        self.asked: list[str] = []
+
+    async def pieces(self, request: str, *, kind: str, **_: object) -> AsyncGenerator[list[dict[str, Any]]]:
+        self.asked.append(kind)
+        for each in self.lists[kind]:
+            yield [each]
+
+
+def estate() -> Listing:
+    """A policy p applies to a queue and an exchange."""
+    held = {"policy": "p", "operator_policy": "p"}
+    policy = {"name": "p", "pattern": ".*", "apply-to": "all", "priority": 0}
+    return Listing(
+        {
+            "policies": [policy],
+            "operator-policies": [policy],
+            "queues": [{"name": "q", "type": "classic", **held}],
+            "exchanges": [{"name": "x", **held}],
+        }
+    )
+
+
+def reach(
+    listing: Listing, name: str, apply_to: str, pattern: str = ".*", *, is_operator: bool = False
+) -> dict[str, list[str]]:
+    trial = trial_of({"name": name, "pattern": pattern, "apply-to": apply_to, "priority": 1}, is_operator=is_operator)
+    found = asyncio.run(reach_of(cast("ProxyRequests", listing), "/", trial))
+    outcomes = {each: getattr(found, each) for each in ("gained", "kept", "lost", "beaten")}
+    return {each: [entry["name"] for entry in named.objects] for each, named in outcomes.items() if named.count}
+
+
+def test_a_policy_that_is_narrowed_to_one_kind_loses_the_objects_of_the_other() -> None:
+    assert reach(estate(), "p", "exchanges") == {"lost": ["q"], "kept": ["x"]}
+    assert reach(estate(), "p", "queues") == {"lost": ["x"], "kept": ["q"]}
+    assert reach(estate(), "p", "queues", is_operator=True) == {"kept": ["q"]}
+    new = estate()
+    assert reach(new, "new", "exchanges") == {"gained": ["x"]}
+    assert new.asked == ["policies", "exchanges"]
