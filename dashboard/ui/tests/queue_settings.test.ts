@@ -30,10 +30,10 @@ test('of all else an argument beats policies', () => {
   expect(settingsOf(detail({}))).toEqual([])
 })
 
-test('a rate is the difference of two looks', () => {
+test('a rate is the difference of two looks, of dead letters too', () => {
   const rates = new QueueRates()
-  const counts = (published: number, delivered: number): number[] => [published, 0, 0, 0, 0, delivered, 0, 0, 0, 0, 0, 4]
-  expect(rates.look([queue({ counts: null })], 1).size).toBe(0)
-  expect(rates.look([queue({ counts: counts(10, 6) })], 3).get('/\0a')).toEqual({ in: 5, out: 3, ack: 2 })
-  expect(rates.look([queue({ counts: counts(10, 6) })], 3).size).toBe(0)
+  const counts = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4]
+  expect(rates.look([queue({ entered: 0, left: 0, counts: null })], 1).size).toBe(0)
+  expect(rates.look([queue({ entered: 10, left: 6, counts })], 3).get('/\0a')).toEqual({ in: 5, out: 3, ack: 2 })
+  expect(rates.look([queue({ entered: 10, left: 6, counts })], 3).size).toBe(0)
 })

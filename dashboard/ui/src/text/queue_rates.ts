@@ -7,9 +7,7 @@ export interface QueueRate {
   ack: number
 }
 
-/** Places in a queue's counts: published, and delivered or got in each way. */
-const PUBLISH = 0
-const DELIVERIES = [5, 6, 7, 8]
+/** Place of acknowledgements in a queue's counts. */
 const ACK = 11
 
 interface Look extends QueueRate {
@@ -41,7 +39,7 @@ export function keyOf(queue: { vhost: string; name: string }): string {
   return `${queue.vhost}\0${queue.name}`
 }
 
-function countsOf({ counts }: BrokerQueue): QueueRate {
-  const at = (place: number): number => counts?.[place] ?? 0
-  return { in: at(PUBLISH), out: DELIVERIES.reduce((sum, place) => sum + at(place), 0), ack: at(ACK) }
+/** In and out are all messages: counts lack dead letters, and those that expire, are dropped or purged. */
+function countsOf({ counts, entered, left }: BrokerQueue): QueueRate {
+  return { in: entered, out: left, ack: counts?.[ACK] ?? 0 }
 }
