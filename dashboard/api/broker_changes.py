@@ -7,13 +7,11 @@ from typing import Annotated, Any, ClassVar, Literal
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
-from amqproxy.control.proxy_requests import ProxyRequests
 from amqproxy.dashboard.api.actions import Body
 from amqproxy.dashboard.api.broker_login import BrokerLoginOf, checked_user
 from amqproxy.dashboard.api.control import ActorOf, told_problems, understanding
 from amqproxy.dashboard.api.dependencies import SourceOf
 from amqproxy.dashboard.api.responses import json_response
-from amqproxy.dashboard.broker_objects import SECRETS, first_of, pieces_of
 from amqproxy.dashboard.problem import Problem
 
 router = APIRouter(tags=["broker"])
@@ -201,14 +199,12 @@ async def change_broker(
     """Make a change with the broker's user of this browser; the response comes once it is on disk."""
     requests = understanding(source, "broker-change")
     vhost = getattr(body, "vhost", None)
-    user = await checked_user(request, source, login, vhost)
-    _check(body, user, vhost)
     change = body.model_dump(exclude_none=True)
     outcome = "refused"
     try:
+        user = await checked_user(request, source, login, vhost)
+        _check(body, user, vhost)
         with told_problems():
-            if isinstance(body, PutUser) and body.password is None:
-                change |= await _password_of(requests, body.name)
             answer = await requests.ask("broker-change", user=user["name"], change=change)
         outcome = "done"
         if answer.get("found") is False:
@@ -218,12 +214,6 @@ async def change_broker(
         named = {f"of_{key}" if key == "user" else key: value for key, value in change.items() if key in LOGGED}
         actor.log(f"broker-{body.change}", source, outcome, user=login.user, **named)
     return json_response({name: value for name, value in answer.items() if name != "ok"})
-
-
-async def _password_of(requests: ProxyRequests, name: str) -> dict[str, Any]:
-    """Return the keys that leave a user its password; a new user without one cannot log in."""
-    found = await first_of(pieces_of(requests, "users", name=name)) or {}
-    return {key: value for key, value in found.items() if key in SECRETS}
 
 
 def _check(body: ChangeBody, user: dict[str, Any], vhost: str | None) -> None:

@@ -61,18 +61,25 @@ class DeleteVhost(Change, frozen=True, tag="delete-vhost"):
 
 
 class PutUser(Change, frozen=True, tag="put-user"):
-    """Create a user, or change its tags and its password, which is given itself or hashed; "" lets nobody log in."""
+    """Create a user, or change its tags and its password, which is given itself or hashed; "" lets nobody log in.
+
+    With neither of both, a user keeps its password, and nobody can log in as a new one.
+    """
 
     name: str
     tags: tuple[str, ...]
     password: str | None = None
-    password_hash: str = ""
+    password_hash: str | None = None
     hashing_algorithm: str = USUAL_ALGORITHM
 
     def apply(self, actor: Actor) -> Answer:
         algorithm = USUAL_ALGORITHM if self.password is not None else self.hashing_algorithm
         hashed = self.password_hash if self.password is None else hash_password(self.password)
-        return {"new": actor.broker.put_user(self.name, hashed, algorithm, self.tags)}
+        old = actor.broker.users.get(self.name)
+        if hashed is None and old is not None:
+            old.set_tags(self.tags)
+            return {"new": False}
+        return {"new": actor.broker.put_user(self.name, hashed or "", algorithm, self.tags)}
 
 
 class DeleteUser(Change, frozen=True, tag="delete-user"):

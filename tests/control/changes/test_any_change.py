@@ -21,6 +21,9 @@ def test_virtual_hosts_users_and_permissions() -> None:
     assert broker.change("put-user", name="bob", tags=["management"], password="b") == {"new": True}
     assert broker.broker.users["bob"].accepts("b")
     assert broker.change("put-permission", vhost="v", user="bob", configure="", write="", read="") == {"new": True}
+    hashed = broker.broker.users["bob"].password_hash
+    assert broker.change("put-user", name="bob", tags=["monitoring"]) == {"new": False}
+    assert (broker.broker.users["bob"].password_hash, broker.broker.users["bob"].tags) == (hashed, ("monitoring",))
     assert broker.change("put-user", name="bob", tags=[], password_hash="") == {"new": False}
     assert (broker.broker.users["bob"].accepts("b"), list(broker.broker.users["bob"].permissions)) == (False, ["v"])
     assert broker.refusal("put-permission", vhost="v", user="bob", configure="[", write="", read="") == "invalid"

@@ -122,6 +122,20 @@ def test_passwords_are_not_logged(stage: Stage, guest: ApiBrowser) -> None:
     assert "hush-hush" not in stage.log
 
 
+def test_refused_changes_are_logged(stage: Stage, guest: ApiBrowser) -> None:
+    assert guest.change("put-user", name="trier", password="one", tags=["management"])[0] == 200
+    trier = ApiBrowser(stage)
+    assert trier.log_in(user="trier", password="one")[0] == 200
+    assert trier.change("put-policy", name="mine", pattern=".*", definition={"max-length": 1})[0] == 403
+    assert guest.change("delete-user", name="trier")[0] == 200
+    assert trier.change("purge-queue", name="gone")[0] == 403
+    lines = [line for line in stage.log.splitlines() if "trier" in line and "refused" in line]
+    assert [name for line in lines for name in ("broker-put-policy", "broker-purge-queue") if name in line] == [
+        "broker-put-policy",
+        "broker-purge-queue",
+    ]
+
+
 def test_changes_are_those_of_an_operator(dashboard: Dashboard) -> None:
     assert "broker-change" in ACTING
     client = dashboard("confirms", read_only=True)
