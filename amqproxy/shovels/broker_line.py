@@ -21,6 +21,8 @@ MOST_READ = 64 * 1024
 DESCRIPTORS = 16
 """File descriptors that may come with one read."""
 
+NO_DESCRIPTOR = "the shovel process has no file descriptor left: raise its limit (ulimit -n)"
+
 _encoder = msgspec.json.Encoder()
 
 
@@ -30,8 +32,8 @@ class BrokerLine:
     def __init__(self, broker: trio.socket.SocketType) -> None:
         self._broker = broker
         self._lock = trio.Lock()
-        self._descriptors: deque[int] = deque()
-        """Descriptors that have come with lines which are not read yet, in their order."""
+        self._descriptors: deque[int | None] = deque()
+        """Descriptors that have come with lines which are not read yet, in their order; `None` for a lost one."""
         self._requests = count(1)
         self._waiting: dict[int, Callable[[LocalConnection], None]] = {}
 
@@ -40,12 +42,18 @@ class BrokerLine:
         unread = b""
         while len(unread) <= LONGEST_LINE:
             try:
-                data, ancillary, *_ = await self._broker.recvmsg(MOST_READ, socket.CMSG_SPACE(4 * DESCRIPTORS))
+                data, ancillary, flags, _ = await self._broker.recvmsg(MOST_READ, socket.CMSG_SPACE(4 * DESCRIPTORS))
             except OSError:  # the broker was killed
                 return
-            for level, kind, octets in ancillary:
-                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                    self._descriptors.extend(array("i", octets))
+            found = [
+                descriptor
+                for level, kind, octets in ancillary
+                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS)
+                for descriptor in array("i", octets)
+            ]
+            self._descriptors.extend(found)
+            if flags & socket.MSG_CTRUNC and not found:  # one read has the descriptor of at most one line, see unix(7)
+                self._descriptors.append(None)
             if not data:
                 return
             *lines, unread = (unread + data).split(b"\n")
@@ -95,10 +103,13 @@ class BrokerLine:
         """Pass the broker's answer on to the task that waits for it."""
         self._waiting.pop(connection.request)(connection)
 
-    def _next_socket(self) -> socket.socket:
-        return socket.socket(fileno=self._descriptors.popleft())
+    def _next_socket(self) -> socket.socket | str:
+        """Return the connection of the next line, or why there is none."""
+        descriptor = self._descriptors.popleft() if self._descriptors else None
+        return NO_DESCRIPTOR if descriptor is None else socket.socket(fileno=descriptor)
 
     def _drop(self, connection: LocalConnection) -> None:
         """Close a connection that nobody waits for any more."""
-        if not connection.refused:
-            self._next_socket().close()
+        found = connection.refused or self._next_socket()
+        if isinstance(found, socket.socket):
+            found.close()

@@ -13,6 +13,7 @@ from contextlib import suppress
 import msgspec
 import trio
 
+from amqproxy.process.supervision import supervised
 from amqproxy.shovels.broker_line import BrokerLine
 from amqproxy.shovels.shovel_messages import (
     Command,
@@ -50,7 +51,7 @@ async def _run(broker: socket.socket) -> None:
     newest: dict[tuple[str, str], ShovelTask] = {}
 
     async def attend(task: ShovelTask) -> None:
-        await task.run(opening)
+        await supervised("shovel failed", task.run, opening)
         del tasks[task.number]
         if newest.get(task.name) is task:
             del newest[task.name]

@@ -27,6 +27,9 @@ LONGEST_NAME = 255
 
 MOST_URIS = 64
 
+LARGEST_SHOVEL = 1024 * 1024
+"""Maximum size of a shovel in bytes, as JSON: it is a line to the shovel process."""
+
 QUEUE_LENGTH = "queue-length"
 
 TEXTS = frozenset(
@@ -101,7 +104,7 @@ def parse_shovel(vhost: str, name: str, value: Any, cluster: str) -> Shovel:
     delete_after = keys.delete_after()
     if ack_mode == "no-ack" and isinstance(delete_after, int):
         raise ValueError("src-delete-after cannot be a number with the ack-mode no-ack")
-    return Shovel(
+    shovel = Shovel(
         vhost=vhost,
         name=name,
         cluster=cluster,
@@ -116,6 +119,13 @@ def parse_shovel(vhost: str, name: str, value: Any, cluster: str) -> Shovel:
         adds_forward_headers=keys.get(bool, False, "dest-add-forward-headers", "add-forward-headers"),
         adds_timestamp=keys.get(bool, False, "dest-add-timestamp-header", "add-timestamp-header"),
     )
+    try:
+        size = len(msgspec.json.encode(shovel))
+    except (OverflowError, TypeError, ValueError) as error:
+        raise ValueError(f"the parameter cannot be encoded: {error}") from None
+    if size > LARGEST_SHOVEL:
+        raise ValueError(f"the parameter has {size} bytes, the limit is {LARGEST_SHOVEL}")
+    return shovel
 
 
 def local_vhosts(value: Any) -> list[str]:

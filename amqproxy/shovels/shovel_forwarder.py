@@ -36,8 +36,10 @@ class ShovelForwarder(MessageForwarder):
         self.is_blocked = False
         self._changes = None if changes.are_none else changes
         self._confirms = shovel.ack_mode == "on-confirm"
-        self._acks_publishes = shovel.ack_mode == "on-publish"
+        self._acks = shovel.ack_mode != "no-ack"
         self._published = 0
+        """Publishes that are not sent yet, in the ack modes without confirms, and the delivery tag of the last one."""
+        self._last_published = 0
         self._left: list[int] = []
         """Delivery tags that are not published, since enough are; empty while `unpublished` is not 0."""
         destination = shovel.destination
@@ -50,7 +52,7 @@ class ShovelForwarder(MessageForwarder):
         return self.remaining == 0
 
     def _publish(self, delivered: BasicDeliver, header: Frame) -> Publish | None:
-        if self.unpublished == 0:
+        if self.unpublished == 0 and self._acks:
             self._left.append(delivered.delivery_tag)
             return None  # it returns to the source when the channel is closed, or a published one is refused
         exchange, routing_key = self._exchange, self._routing_key
@@ -63,20 +65,22 @@ class ShovelForwarder(MessageForwarder):
     def note(self, delivery_tag: int, size: int) -> None:
         """Note that a delivery is published as a whole."""
         self.forwarded += 1
-        if self.unpublished is not None:
+        if self.unpublished:  # without acks, more than that are published, since the source has forgotten them
             self.unpublished -= 1
         if self._confirms:
             super().note(delivery_tag, size)
         else:
-            self._published = delivery_tag
-            self._settle(1)
+            self._published += 1
+            self._last_published = delivery_tag
 
     def acknowledge(self) -> bytes:
-        """Return the acknowledgement of what is published, in the ack mode on-publish; call it once that is sent."""
-        if not self._acks_publishes or not self._published:
-            return b""
-        tag, self._published = self._published, 0
-        return encode_method(CHANNEL, BasicAck(tag, multiple=True))
+        """Settle what is published, in the ack modes without confirms, and return its acknowledgement, if it has one.
+
+        Call it once the publishes are sent: those that cannot be sent are not settled.
+        """
+        count, self._published = self._published, 0
+        self._settle(count)
+        return encode_method(CHANNEL, BasicAck(self._last_published, multiple=True)) if count and self._acks else b""
 
     def confirm(self, frames: Iterable[Frame]) -> bytes:
         """Return the acknowledgements for the destination's frames; set `failure` if it closes the channel.

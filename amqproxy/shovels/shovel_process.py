@@ -7,6 +7,7 @@ import subprocess
 import sys
 from array import array
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 
 import msgspec
 import trio
@@ -15,6 +16,7 @@ from amqproxy.broker.access.permissions import Permission
 from amqproxy.broker.access.users import LoginRefused, User
 from amqproxy.broker.server.server import BrokerServer
 from amqproxy.process.log import logger
+from amqproxy.process.supervision import contained
 from amqproxy.shovels.shovel_messages import LONGEST_LINE, LocalConnection, OpenLocal, Report
 from amqproxy.shovels.shovel_states import ShovelStates
 
@@ -61,7 +63,8 @@ class ShovelProcess:
                 self._woken = trio.Event()
                 await self._woken.wait()
             began = trio.current_time()
-            await self._run_once()
+            with contained("shovel process failed"):  # such as without a file descriptor for its input
+                await self._run_once()
             self._states.note_process_end()
             if trio.current_time() - began > STEADY:
                 pause = LEAST_PAUSE
@@ -72,11 +75,14 @@ class ShovelProcess:
     async def _run_once(self) -> None:
         """Run one process until it ends, or there is no shovel any more."""
         ours, theirs = socket.socketpair()
-        with theirs:
-            # A separate session: Ctrl-C drains the broker, which ends the process with its standard input.
-            process = await trio.lowlevel.open_process(
-                COMMAND, stdin=theirs, stdout=subprocess.DEVNULL, start_new_session=True
-            )
+        with ExitStack() as ends:
+            ends.enter_context(ours)
+            with theirs:
+                # A separate session: Ctrl-C drains the broker, which ends the process with its standard input.
+                process = await trio.lowlevel.open_process(
+                    COMMAND, stdin=theirs, stdout=subprocess.DEVNULL, start_new_session=True
+                )
+            ends.pop_all()
         self.pid = process.pid
         logger().info("shovel process started", pid=process.pid)
         line = ProcessLine(trio.socket.from_stdlib_socket(ours))
@@ -129,7 +135,12 @@ class ShovelProcess:
             await line.send(_encoder.encode(LocalConnection(request.request, str(error))))
             return
         name = f"<{broker.node}.{self.pid}.{request.request}>"  # in the style of RabbitMQ's direct connections
-        with self._server.open(user, name) as connection:
+        try:
+            connection = self._server.open(user, name)
+        except OSError as error:  # no file descriptor is left
+            await line.send(_encoder.encode(LocalConnection(request.request, f"no connection: {error.strerror}")))
+            return
+        with connection:
             await line.send(_encoder.encode(LocalConnection(request.request)), connection.fileno())
 
 

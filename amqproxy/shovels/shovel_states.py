@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, Literal
 
 from amqproxy.broker.broker import Broker
@@ -158,10 +159,10 @@ class ShovelStates:
         """Yield the commands for the process that have not been yielded yet."""
         while self._stopped:
             yield StopShovel(self._stopped.pop(0))
-            if self._unstarted:
-                key = next(iter(self._unstarted))
-                del self._unstarted[key]
-                self._changed[key] = None
+        free = MOST_SHOVELS - len(self._numbered) - len(self._changed)
+        for key in list(islice(self._unstarted, max(0, free))):
+            del self._unstarted[key]
+            self._changed[key] = None
         while self._changed:
             key = next(iter(self._changed))
             del self._changed[key]
@@ -198,6 +199,9 @@ class ShovelStates:
                 logger().info("shovel running", vhost=kept.vhost, shovel=kept.name)
             case "terminated":
                 self._end(kept, report.reason, report.cause)
+                if kept.shovel is not None and not kept.shovel.reconnect_delay:  # it has ended in the process, too
+                    del self._numbered[report.number]
+                    self.wake()
             case "is-over":
                 logger().info("shovel deletes itself", vhost=kept.vhost, shovel=kept.name)
                 self._broker.clear_parameter(kept.vhost, COMPONENT, kept.name)

@@ -36,6 +36,8 @@ class ShovelTask:
         self._run: ShovelRun | None = None
         self._earlier = (0, 0, 0)
         """Messages that earlier runs have forwarded, moved and got back."""
+        self._remaining: int | None = None
+        """Messages that the last run that has consumed has left; a run may fail before it consumes."""
 
     @property
     def counts(self) -> ShovelCounts | None:
@@ -89,22 +91,31 @@ class ShovelTask:
         if before is not None:
             forwarded, moved, refused = self._earlier
             self._earlier = (forwarded + before.forwarded, moved + before.moved, refused + before.refused)
-        remaining = None if before is None else before.remaining
-        self._run = run = ShovelRun(self._command.shovel, self._open_local, self._note_running, remaining)
+            self._remaining = before.remaining
+        self._run = run = ShovelRun(self._command.shovel, self._open_local, self._note_running, self._remaining)
         try:
             await run.run(opening)
         except ShovelFailed as error:
-            await self._report(ShovelState(self.number, "terminated", error.reason, error.cause))
-            return False
+            end = ShovelState(self.number, "terminated", error.reason, readable(error.cause))
         except Exception as error:  # noqa: BLE001 - it ends this shovel, and no other of the process
-            await self._report(ShovelState(self.number, "terminated", "needed a restart", describe(error)))
-            return False
-        await self._report(ShovelState(self.number, "is-over"))
-        return True
+            end = ShovelState(self.number, "terminated", "needed a restart", readable(describe(error)))
+        else:
+            end = ShovelState(self.number, "is-over")
+        await self._report_counts()  # the broker does not note any of a shovel that is over
+        await self._report(end)
+        return end.state == "is-over"
 
     async def _note_running(self, source_uri: str, destination_uri: str) -> None:
-        counts = self.counts
-        if counts is not None:  # the number of messages to move is known now
-            await self._report(CountsReport([counts]))
+        await self._report_counts()  # the number of messages to move is known now
         uris = {"source_uri": source_uri, "destination_uri": destination_uri}
         await self._report(ShovelState(self.number, "running", **uris))
+
+    async def _report_counts(self) -> None:
+        counts = self.counts
+        if counts is not None:
+            await self._report(CountsReport([counts]))
+
+
+def readable(text: str) -> str:
+    """Return a text as UTF-8 can encode it: RabbitMQ cuts its reply texts within a character."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

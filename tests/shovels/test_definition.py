@@ -84,6 +84,8 @@ def test_an_exchange_has_a_routing_key() -> None:
         ({"dest_queue": ""}, "dest-queue is empty"),
         ({"src_queue_args": {"a": [2**70]}}, "src-queue-args is not a table of AMQP"),
         ({"src_consumer_args": {"a" * 256: 1}}, "src-consumer-args is not a table of AMQP"),
+        ({"src_queue_args": {"a": "x" * 2**20}}, "the parameter has .* bytes, the limit is 1048576"),
+        ({"src_uri": "amqp://\ud800"}, "the parameter cannot be encoded"),
         ({"src_queue_args": "x"}, "src-queue-args is not an object"),
         ({"src_predeclared": "yes"}, "src-predeclared has the wrong type"),
         ({"dest_publish_properties": {"headers": {}}}, "headers is unknown"),

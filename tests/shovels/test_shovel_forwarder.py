@@ -79,6 +79,14 @@ def test_without_acks_nothing_is_acknowledged() -> None:
     assert (forwarder.moved, len(forwarder.unsettled)) == (1, 0)
 
 
+def test_without_acks_all_that_is_delivered_is_published_since_the_source_has_forgotten_it() -> None:
+    forwarder = forwarder_of(remaining=2, ack_mode="no-ack")
+    published = frames_of(forwarder.deliver([*delivery(1), *delivery(2), *delivery(3)]))
+    assert sum(isinstance(each.method, BasicPublish) for each in published if each.kind == 1) == 3
+    forwarder.acknowledge()
+    assert (forwarder.is_over, forwarder.moved, forwarder.unpublished) == (True, 3, 0)
+
+
 def test_a_refused_message_returns_to_the_source() -> None:
     forwarder = forwarder_of(remaining=3)
     for tag in (1, 2, 3):
@@ -111,6 +119,8 @@ def test_after_a_number_of_messages_it_is_over(ack_mode: str) -> None:
     forwarder = forwarder_of(remaining=2, ack_mode=ack_mode)
     published = frames_of(forwarder.deliver([*delivery(1), *delivery(2), *delivery(3)]))
     assert sum(isinstance(each.method, BasicPublish) for each in published if each.kind == 1) == 2
+    assert not forwarder.is_over  # they may never be sent
+    forwarder.acknowledge()
     answered(forwarder, BasicAck(2, multiple=True))
     assert forwarder.is_over
     assert (forwarder.moved, forwarder.forwarded) == (2, 2)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import socket
 from collections import Counter
 from typing import Any
 
 import psutil
 import pytest
+import trio
 
 from amqproxy.broker.access.permissions import Permission
 from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.server.server import BrokerServer
 from amqproxy.shovels.shovel_states import RESTARTED
 from tests.shovels.shoveller import shoveller
 
@@ -149,6 +153,36 @@ async def test_a_killed_process_loses_nothing() -> None:
         taken = Counter(await brokers.taken())
         assert set(taken) == set(numbers(SOME))
         assert sum(taken.values()) <= SOME + 20  # what was not confirmed
+
+
+async def test_without_file_descriptors_a_local_connection_fails_and_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = BrokerServer.open
+
+    def fail(*_: object, **__: object) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async with shoveller() as brokers:
+        monkeypatch.setattr(BrokerServer, "open", fail)
+        brokers.set()
+        await brokers.is_state("terminated")
+        assert "Too many open files" in brokers.entry()["cause"]
+        monkeypatch.setattr(BrokerServer, "open", opened)
+        await brokers.is_state("running")
+
+
+async def test_a_process_that_cannot_be_started_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = trio.lowlevel.open_process
+
+    async def fail(*_: object, **__: object) -> trio.Process:
+        monkeypatch.setattr(trio.lowlevel, "open_process", start)
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(trio.lowlevel, "open_process", fail)
+    async with shoveller() as brokers:
+        brokers.set()
+        await brokers.is_state("running")
 
 
 async def test_a_lost_end_is_connected_to_again() -> None:

@@ -157,6 +157,22 @@ def test_more_than_the_most_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shovels.told() == [1, (3, "c", 0.0)]
 
 
+def test_those_that_wait_start_when_one_has_ended_for_good_and_after_the_end_of_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shovel_states, "MOST_SHOVELS", 2)
+    shovels, woken = Shovels(), []
+    for name in ("once", "too", "b", "c"):
+        shovels.set(name, reconnect_delay=0)
+    assert [each[1] for each in shovels.told()] == ["once", "too"]
+    shovels.wake = lambda: woken.append(1)
+    shovels.note(ShovelState(1, "terminated", "needed a restart", "it broke"))
+    assert woken
+    assert shovels.told() == [(3, "b", 0.0)]
+    shovels.note_process_end()
+    assert shovels.told() == [(4, "c", 0.0)]
+
+
 def test_no_secret_is_shown() -> None:
     shovels = Shovels()
     shovels.set(src_uri="nope://u:secret@h")
