@@ -45,6 +45,7 @@ from amqproxy.dashboard.comparisons import Comparisons
 from amqproxy.dashboard.headers import HeaderChecks
 from amqproxy.dashboard.pages import serve_pages
 from amqproxy.dashboard.problem import PROBLEMS, Containment, handle_problems
+from amqproxy.dashboard.reach_turns import ReachTurns
 from amqproxy.dashboard.replays import Replays
 from amqproxy.dashboard.request_limits import RequestLimits
 from amqproxy.dashboard.settings import Settings
@@ -110,6 +111,7 @@ def create_app(settings: Settings, peers: Peers | None = None) -> FastAPI:
     app.state.settings = settings
     app.state.logins = logins
     app.state.broker_logins = BrokerLogins()
+    app.state.reach_turns = ReachTurns()
     app.state.wrong_broker_passwords = WrongPasswords()
     app.state.exports = exports.Exports()
     app.state.viewers = Counter[str]()

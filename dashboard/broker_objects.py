@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -72,16 +73,25 @@ async def first_of(pieces: AsyncGenerator[list[Entry]]) -> Entry | None:
     return None
 
 
-async def reach_of(requests: ProxyRequests, vhost: str, trial: Trial) -> Reach:
-    """Return what a policy would apply to in a virtual host."""
+async def reach_of(
+    requests: ProxyRequests, vhost: str, trial: Trial, is_given_up: Callable[[], Awaitable[bool]]
+) -> Reach | None:
+    """Return what a policy would apply to in a virtual host; None once nobody waits for it any more.
+
+    Patterns are compared in threads: some take a millisecond for a name, and there may be 50,000 names.
+    """
     kind = "operator-policies" if trial.is_operator else "policies"
     others = [each async for piece in pieces_of(requests, kind, vhost) for each in piece]
     counter = ReachCounter(trial, others)
     is_known = any(each["name"] == trial.name for each in others)  # then it may apply to objects of both kinds
     if is_known or trial.apply_to != "exchanges":
         async for piece in pieces_of(requests, "queues", vhost):
-            counter.add_queues(piece)
+            if await is_given_up():
+                return None
+            await asyncio.to_thread(counter.add_queues, piece)
     if (is_known or trial.apply_to in ("all", "exchanges")) and not trial.is_operator:
         async for piece in pieces_of(requests, "exchanges", vhost):
-            counter.add_exchanges(piece)
+            if await is_given_up():
+                return None
+            await asyncio.to_thread(counter.add_exchanges, piece)
     return counter.reach

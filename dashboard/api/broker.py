@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from amqproxy.control.proxy_requests import ProxyRequests
 from amqproxy.control.request import QueueSort
@@ -14,6 +14,7 @@ from amqproxy.dashboard.api.responses import json_response
 from amqproxy.dashboard.broker_objects import first_of, object_page, pieces_of, queue_page, reach_of
 from amqproxy.dashboard.policy_reach import trial_of
 from amqproxy.dashboard.problem import Problem
+from amqproxy.dashboard.reach_turns import ReachTurns
 from amqproxy.dashboard.source import Source
 
 router = APIRouter(tags=["broker"])
@@ -132,6 +133,7 @@ async def list_objects(
 
 @router.get("/sources/{source}/broker/policies/reach")
 async def show_policy_reach(
+    request: Request,
     source: SourceOf,
     name: Name,
     pattern: Name,
@@ -146,8 +148,14 @@ async def show_policy_reach(
         trial = trial_of(entry, is_operator=is_operator)
     except ValueError as error:
         raise Problem(400, f"pattern: {error}") from None
-    with told_problems():
-        return json_response(await reach_of(objects_of(source), vhost, trial))
+    turns = request.app.state.reach_turns
+    assert isinstance(turns, ReachTurns)
+    async with turns.turn(request.client.host if request.client else ""):
+        with told_problems():
+            reach = await reach_of(objects_of(source), vhost, trial, request.is_disconnected)
+    if reach is None:
+        raise Problem(409, "the client is gone")
+    return json_response(reach)
 
 
 @router.get("/sources/{source}/broker/connections")

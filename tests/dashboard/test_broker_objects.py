@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator
 from typing import Any, cast
 
@@ -10,7 +11,7 @@ import pytest
 
 from amqproxy.control.proxy_requests import ProxyRequests
 from amqproxy.dashboard.broker_objects import object_page, reach_of
-from amqproxy.dashboard.policy_reach import trial_of
+from amqproxy.dashboard.policy_reach import ReachCounter, trial_of
 
 pytestmark = pytest.mark.once
 
@@ -31,6 +32,14 @@ def test_a_search_does_not_see_the_password_hash_of_a_user() -> None:
     page = asyncio.run(object_page(pieces(USER), is_chosen, 0, 10))
     assert seen == [{"name": "admin", "tags": ["administrator"]}]
     assert (page.total, page.filtered, page.objects) == (1, 0, [])
+
+
+async def never() -> bool:
+    return False
+
+
+async def always() -> bool:
+    return True
 
 
 class Listing:
@@ -64,7 +73,7 @@ def reach(
     listing: Listing, name: str, apply_to: str, pattern: str = ".*", *, is_operator: bool = False
 ) -> dict[str, list[str]]:
     trial = trial_of({"name": name, "pattern": pattern, "apply-to": apply_to, "priority": 1}, is_operator=is_operator)
-    found = asyncio.run(reach_of(cast("ProxyRequests", listing), "/", trial))
+    found = asyncio.run(reach_of(cast("ProxyRequests", listing), "/", trial, never))
     outcomes = {each: getattr(found, each) for each in ("gained", "kept", "lost", "beaten")}
     return {each: [entry["name"] for entry in named.objects] for each, named in outcomes.items() if named.count}
 
@@ -76,3 +85,19 @@ def test_a_policy_that_is_narrowed_to_one_kind_loses_the_objects_of_the_other() 
     new = estate()
     assert reach(new, "new", "exchanges") == {"gained": ["x"]}
     assert new.asked == ["policies", "exchanges"]
+
+
+def test_a_reach_is_not_counted_on_for_a_client_that_is_gone() -> None:
+    listing = estate()
+    trial = trial_of({"name": "n", "pattern": "q", "apply-to": "all", "priority": 1}, is_operator=False)
+    assert asyncio.run(reach_of(cast("ProxyRequests", listing), "/", trial, always)) is None
+    assert listing.asked == ["policies", "queues"]
+
+
+def test_names_are_compared_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: set[int] = set()
+    monkeypatch.setattr(ReachCounter, "add_queues", lambda self, entries: threads.add(threading.get_ident()))
+    monkeypatch.setattr(ReachCounter, "add_exchanges", lambda self, entries: threads.add(threading.get_ident()))
+    assert reach(estate(), "new", "all") == {}
+    assert threads
+    assert threading.get_ident() not in threads
