@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from amqproxy.amqp091.errors import PreconditionFailed
@@ -230,6 +230,17 @@ class Broker:
             old.change_hash(password_hash, algorithm)
             old.set_tags(tags)
         return old is None
+
+    def limits_of(self, user: User) -> Mapping[str, int]:
+        """Return the limits of a user, which a token's user has by its name, as in RabbitMQ."""
+        named = user if user.is_internal else self.users.get(user.name)
+        return user.limits if named is None else named.limits
+
+    def channels_of(self, user: User) -> int:
+        """Return the number of channels of the clients of a user's name, of whom some may have logged in by token."""
+        if self.user_of_token is None:
+            return user.channels
+        return sum(len(each.channels) for each in self.connections if each.is_named(user.name))
 
     def delete_user(self, name: str, now: float) -> bool:
         """Delete a user and close its connections; return whether it existed."""

@@ -36,6 +36,9 @@ class FailingConnection(Amqp091Connection):
     def is_of(self, user: User) -> bool:
         return True
 
+    def is_named(self, name: str) -> bool:
+        return False
+
 
 class FailingQueue(Queue):
     tick = _given_back = fails

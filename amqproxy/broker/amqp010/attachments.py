@@ -126,8 +126,8 @@ class Attachments:
         if len(self.sessions) >= connection.channel_max:
             raise FramingError(f"more than {connection.channel_max} sessions, which were agreed")
         user = connection.user
-        allowed = limit(user.limits, "max-channels")
-        if allowed is not None and user.channels >= allowed:
+        allowed = limit(connection.broker.limits_of(user), "max-channels")
+        if allowed is not None and connection.broker.channels_of(user) >= allowed:
             raise ConnectionForced(f"the user '{user.name}' may have {allowed} sessions")
 
     # --- detaching

@@ -81,6 +81,9 @@ class Detachment:
     def is_of(self, user: User) -> bool:
         return user is self.user
 
+    def is_named(self, name: str) -> bool:
+        return name == self.user.name
+
     def tick(self, now: float) -> None: ...
 
     def alarms_changed(self, now: float) -> None: ...

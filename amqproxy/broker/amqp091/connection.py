@@ -347,10 +347,10 @@ class Amqp091Connection(ClientConnection):
             text = f"number of channels opened ({count}) has reached the negotiated channel_max ({most})"
         else:
             user = self.user
-            allowed = limit(user.limits, "max-channels")
+            allowed = limit(self.broker.limits_of(user), "max-channels")
             if allowed is None:
                 return False
-            if user.channels < allowed:
+            if self.broker.channels_of(user) < allowed:
                 return False
             text = f"number of channels opened for user '{user.name}' has reached the maximum allowed user limit of"
             text += " " + self.broker.profile.user_limit_text.format(limit=allowed)

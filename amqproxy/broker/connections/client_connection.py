@@ -144,6 +144,10 @@ class ClientConnection:
         """Whether this user has logged in."""
         return self._user is user
 
+    def is_named(self, name: str) -> bool:
+        """Whether a user of this name has logged in, by password or by token."""
+        return self._user is not None and self._user.name == name
+
     # --- implemented by a dialect
 
     @property

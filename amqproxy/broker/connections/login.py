@@ -69,8 +69,9 @@ class Login:
         most = limit(vhost.limits, "max-connections")
         if most is not None and sum(each.vhost is vhost for each in connections) >= most:
             raise NotAllowed(f"{refused}: connection limit ({most}) is reached")
-        most = limit(user.limits, "max-connections")
-        if most is not None and sum(each.is_of(user) and each.vhost is not None for each in connections) >= most:
+        most = limit(self._broker.limits_of(user), "max-connections")
+        count = 0 if most is None else sum(each.is_named(user.name) and each.vhost is not None for each in connections)
+        if most is not None and count >= most:
             raise NotAllowed(f"connection refused for user '{user.name}': user connection limit ({most}) is reached")
         if not user.may_enter(name):
             raise NotAllowed(refused)

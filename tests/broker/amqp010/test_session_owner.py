@@ -112,3 +112,12 @@ def test_a_session_of_a_token_without_a_name_does_not_wait_for_its_client() -> N
     assert [len(each.channels) for each in connections] == [1, 1]
     cut(one)
     assert users(broker) == [(b"s", False)]
+
+
+def test_a_token_has_the_limit_of_channels_of_the_user_that_it_names() -> None:
+    broker = taking_tokens()
+    broker.users["guest"].set_limits({"max-channels": 1})
+    attached(broker, "guest")
+    client = Client010(broker).open(password="eyJ.guest.x")
+    client.send(1, SessionAttach(b"other"))
+    assert client.names() == ["connection.close"]

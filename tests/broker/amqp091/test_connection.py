@@ -363,6 +363,22 @@ def test_a_connection_ends_with_its_token(heartbeat: int) -> None:
     assert client.transcript() == "connection 320 0.0 CONNECTION_FORCED - credential expired"
 
 
+def test_a_token_has_the_limits_of_the_user_that_it_names() -> None:
+    broker = taking_tokens()
+    tina = User.with_password("tina", "password")
+    tina.permit("/", EVERYTHING)
+    tina.set_limits({"max-connections": 2, "max-channels": 3})
+    broker.add_user(tina)
+    one, two = Client(broker).open(user="tina", password="password"), Client(broker).open(password=TOKEN)
+    with pytest.raises(Refused, match=r"user connection limit \(2\) is reached"):
+        Client(broker).open(password=TOKEN)
+    one.channel(1)
+    two.channel(1)
+    two.channel(2)
+    two.send(3, ChannelOpen())
+    assert "number of channels opened for user 'tina' has reached the maximum" in two.transcript()
+
+
 def test_a_token_is_renewed() -> None:
     client = Client(taking_tokens()).open(password=TOKEN)
     client.now = 1090.0
