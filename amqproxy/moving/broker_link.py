@@ -132,9 +132,11 @@ class BrokerLink:
 
 @asynccontextmanager
 async def open_link(
-    dial: Dial, start: ConnectionStartOk, vhost: str, *, ended: str = "the move is over"
+    dial: Dial, start: ConnectionStartOk, vhost: str, *, ended: str = "the move is over", heartbeat: int = 0
 ) -> AsyncIterator[BrokerLink]:
     """Return a link within the block, which is closed with the text `ended` at its end.
+
+    With a `heartbeat`, that or the broker's shorter one is the interval in seconds.
 
     Raise `Unreachable`, one of `LOST`, or `ChannelRefused` if none can be opened.
     """
@@ -143,7 +145,8 @@ async def open_link(
     try:
         link = BrokerLink(transport, connection)
         with trio.fail_after(OPEN_TIMEOUT):
-            link.server_properties = (await open_connection(transport, connection, start, vhost)).server_properties
+            greeting = await open_connection(transport, connection, start, vhost, heartbeat=heartbeat)
+            link.server_properties = greeting.server_properties
             await link.ask(ChannelOpen(), ChannelOpenOk)
         yield link
     finally:

@@ -33,9 +33,12 @@ LOST = (TransportBroken, BrokerRefused, ProtocolError, trio.TooSlowError)
 
 
 async def open_connection(
-    transport: Transport, connection: Connection, start: ConnectionStartOk, vhost: str
+    transport: Transport, connection: Connection, start: ConnectionStartOk, vhost: str, *, heartbeat: int = 0
 ) -> ConnectionStart:
-    """Log in, and open the virtual host; return the broker's greeting. Raise one of `LOST` if that fails."""
+    """Log in, and open the virtual host; return the broker's greeting. Raise one of `LOST` if that fails.
+
+    The heartbeat interval in seconds is the smaller one of `heartbeat` and the broker's, where 0 is none.
+    """
     greeting = ConnectionStart()
     connection.receive_header(CLIENT, HEADER)
     await transport.send(HEADER)
@@ -46,7 +49,8 @@ async def open_connection(
             if isinstance(method, ConnectionStart):
                 greeting, answers = method, (start,)
             elif isinstance(method, ConnectionTune):
-                agreed = ConnectionTuneOk(method.channel_max, method.frame_max, method.heartbeat)
+                interval = min(heartbeat or method.heartbeat, method.heartbeat or heartbeat)
+                agreed = ConnectionTuneOk(method.channel_max, method.frame_max, interval)
                 answers = agreed, ConnectionOpen(vhost)
             for answer in answers:
                 await transport.send(connection.send(CLIENT, 0, answer))

@@ -6,9 +6,12 @@ import errno
 import ipaddress
 import os
 import socket
+import ssl
+from collections.abc import Callable
 
 import trio
 
+from amqproxy.configuration.tls_config import ClientTLS
 from amqproxy.configuration.upstream_config import UpstreamConfig
 from amqproxy.configuration.values import split_address
 from amqproxy.sockets.proxy_protocol import Address, header
@@ -32,9 +35,17 @@ class Unreachable(Exception):
 
 
 class Dialer:
-    """Opens connections to one broker, as configured. Raises `ConfigError` if its files are invalid."""
+    """Opens connections to one broker, as configured. Raises `ConfigError` if its files are invalid.
 
-    def __init__(self, upstream: UpstreamConfig, timeout: float) -> None:
+    `context_of` returns the TLS context of settings.
+    """
+
+    def __init__(
+        self,
+        upstream: UpstreamConfig,
+        timeout: float,
+        context_of: Callable[[ClientTLS], ssl.SSLContext] = client_context,
+    ) -> None:
         self.upstream = upstream
         self.address = upstream.address
         self._host, self._port = split_address(upstream.address)
@@ -42,7 +53,8 @@ class Dialer:
         self.timeout = timeout
         self.handshakes = 0
         """Number of TLS handshakes that were completed."""
-        self._tls = client_context(upstream.tls) if upstream.tls else None
+        self._context_of = context_of
+        self._tls = context_of(upstream.tls) if upstream.tls else None
         self._server_name = (upstream.tls and upstream.tls.server_name) or self._host
 
     def renew(self) -> bool:
@@ -52,7 +64,7 @@ class Dialer:
         """
         if self.upstream.tls is None:
             return False
-        self._tls = client_context(self.upstream.tls)
+        self._tls = self._context_of(self.upstream.tls)
         return True
 
     @property

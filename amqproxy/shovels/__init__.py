@@ -4,9 +4,9 @@ this one, in a process of their own.
 `parse_shovel` (`definition`) checks a parameter's value, and `parse_uri` (`broker_uri`) each of its URIs.
 `ShovelForwarder` (`shovel_forwarder`) turns deliveries into publishes and confirms into acknowledgements, and
 `PropertyChanges` (`property_changes`) adds headers: both are sans-IO. `ShovelRun` (`shovel_run`) is one run over two
-connections, `ShovelTask` (`shovel_task`) all runs of a shovel, and `child` the process that has all of them:
-`python -m amqproxy.shovels.child`. `BrokerLine` (`broker_line`) is its line to the broker, `shovel_messages` what goes
-over it.
+connections, `ShovelTask` (`shovel_task`) all runs of a shovel, `Openings` (`openings`) what those share that connect,
+and `child` the process that has all of them: `python -m amqproxy.shovels.child`. `BrokerLine` (`broker_line`) is its
+line to the broker, `shovel_messages` what goes over it.
 
 In the broker's process, `ShovelStates` (`shovel_states`) follows the parameters and has what the management API shows,
 and `ShovelProcess` (`shovel_process`) keeps the process running. A connection to this broker itself is a socket pair,

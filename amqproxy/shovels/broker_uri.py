@@ -15,6 +15,11 @@ PORTS = {"amqp": 5672, "amqps": 5671}
 CONNECTION_TIMEOUT = 60.0
 """Default time limit for connecting, in seconds, as in RabbitMQ."""
 
+HEARTBEAT = 10
+"""Heartbeat interval in seconds, unless the broker's is shorter; that of RabbitMQ's own client."""
+
+LONGEST_HEARTBEAT = 65_535
+
 MOST_PARAMETERS = 32
 
 
@@ -22,7 +27,8 @@ class BrokerURI(NamedTuple):
     """A broker with a virtual host and a login.
 
     `shown` is the URI without user and password. Without an `upstream`, it is this broker itself; without a `user` as
-    well, the login is the broker's own, which may do everything. `timeout` is for connecting, in seconds.
+    well, the login is the broker's own, which may do everything. `timeout` is for connecting, in seconds. With a
+    `heartbeat` of 0, the interval is the broker's.
     """
 
     shown: str
@@ -32,6 +38,12 @@ class BrokerURI(NamedTuple):
     upstream: UpstreamConfig | None
     is_external: bool = False
     timeout: float = CONNECTION_TIMEOUT
+    heartbeat: int = HEARTBEAT
+
+    @property
+    def address(self) -> str:
+        """The broker's address, empty for this broker."""
+        return "" if self.upstream is None else self.upstream.address
 
 
 def parse_uri(uri: str) -> BrokerURI:
@@ -44,6 +56,8 @@ def parse_uri(uri: str) -> BrokerURI:
         raise ValueError("a URI is malformed") from None
     if parts.scheme not in PORTS or "://" not in uri:
         raise ValueError("a URI begins with amqp:// or amqps://")
+    if "@" in parts.path + parts.query + parts.fragment:  # as in amqp://user:pass/word@host
+        raise ValueError("a URI has @ behind its host: write %40 there, and / ? # in passwords as %2F %3F %23")
     if "/" in parts.path[1:]:
         raise ValueError("a virtual host in a URI has %2F for each slash")
     values = {name: found[-1] for name, found in query.items()}
@@ -54,6 +68,9 @@ def parse_uri(uri: str) -> BrokerURI:
     if not host:
         return BrokerURI(shown, vhost, user, password, None)
     try:
+        heartbeat = int(values.get("heartbeat", HEARTBEAT))
+        if not 0 <= heartbeat <= LONGEST_HEARTBEAT:
+            raise ValueError("the heartbeat is out of range")
         timeout = float(values["connection_timeout"]) / 1000 if "connection_timeout" in values else CONNECTION_TIMEOUT
         upstream = UpstreamConfig(
             address=join_address(host, PORTS[parts.scheme] if port is None else port),
@@ -69,13 +86,18 @@ def parse_uri(uri: str) -> BrokerURI:
         upstream,
         is_external=values.get("auth_mechanism", "").lower() == "external",
         timeout=timeout if 0 < timeout <= CONNECTION_TIMEOUT else CONNECTION_TIMEOUT,
+        heartbeat=heartbeat,
     )
 
 
 def without_credentials(uri: str) -> str:
     """Return a URI without user, password and parameters, as RabbitMQ shows it, also if it is malformed."""
     scheme, colon, rest = uri.partition("://")
+    if not colon:
+        return uri.partition(":")[0].rpartition("@")[2]
     end = next((place for place, character in enumerate(rest) if character in "/?#"), len(rest))
+    if "@" in rest[end:]:  # what is before it may be a part of the password
+        return scheme + colon
     path = rest[end:].partition("?")[0].partition("#")[0]
     return scheme + colon + rest[:end].rpartition("@")[2] + path
 

@@ -15,6 +15,7 @@ import trio
 
 from amqproxy.process.supervision import supervised
 from amqproxy.shovels.broker_line import BrokerLine
+from amqproxy.shovels.openings import Openings
 from amqproxy.shovels.shovel_messages import (
     Command,
     CountsReport,
@@ -30,9 +31,6 @@ COUNT_INTERVAL = 0.5
 
 COUNTS_A_LINE = 256
 
-OPENING = 16
-"""Shovels that connect and declare at the same time: a broker with thousands of shovels starts them all at once."""
-
 _decoder = msgspec.json.Decoder(Command)
 
 
@@ -46,12 +44,12 @@ def main() -> None:
 
 async def _run(broker: socket.socket) -> None:
     line = BrokerLine(trio.socket.from_stdlib_socket(broker))
-    opening = trio.CapacityLimiter(OPENING)
+    openings = Openings()
     tasks: dict[int, ShovelTask] = {}
     newest: dict[tuple[str, str], ShovelTask] = {}
 
     async def attend(task: ShovelTask) -> None:
-        await supervised("shovel failed", task.run, opening)
+        await supervised("shovel failed", task.run, openings)
         del tasks[task.number]
         if newest.get(task.name) is task:
             del newest[task.name]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from typing import NamedTuple
 
 import trio
 
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import (
+    BasicCancel,
+    BasicCancelOk,
     BasicConsume,
     BasicConsumeOk,
     BasicQos,
@@ -35,12 +38,16 @@ from amqproxy.proxy.broker_login import LOST
 from amqproxy.proxy.upstream import Dialer, Unreachable
 from amqproxy.shovels.broker_uri import BrokerURI, parse_uri
 from amqproxy.shovels.definition import QUEUE_LENGTH, Shovel, ShovelEnd
+from amqproxy.shovels.openings import Openings
 from amqproxy.shovels.property_changes import PropertyChanges
 from amqproxy.shovels.shovel_forwarder import ShovelForwarder
 from amqproxy.sockets.transport import Transport
 
 REFUSED_PAUSE = 1.0
 """Seconds without further deliveries after the destination has refused a message, which the source offers again."""
+
+CONSUMER = "shovel"
+"""The consumer tag."""
 
 ENDED = "the shovel has stopped"
 
@@ -84,48 +91,73 @@ class ShovelRun:
         """Frames of the source from consume-ok on."""
         self._failures: list[Exception] = []
 
-    async def run(self, opening: trio.CapacityLimiter) -> None:
-        """Run until all messages are moved; raise `ShovelFailed`. `opening` limits the shovels that connect at once."""
+    async def run(self, openings: Openings) -> None:
+        """Run until all messages are moved; raise `ShovelFailed`."""
+        failure: ShovelFailed | None = None
+        async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
+            try:
+                await self._run(openings, stack, nursery)
+            except ShovelFailed as error:  # within the nursery, or it would be in a group
+                failure = error
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _run(self, openings: Openings, stack: AsyncExitStack, nursery: trio.Nursery) -> None:
         shovel = self._shovel
-        async with AsyncExitStack() as stack:
-            async with opening:
-                source, source_uri = await self._connected(stack, shovel.source, "source")
-                destination, destination_uri = await self._connected(stack, shovel.destination, "destination")
-                changes = PropertyChanges(shovel, source_uri, destination_uri, time.time)
-                try:
-                    forwarder = await self._prepared(source, destination, changes)
-                except FAILURES as error:
-                    raise ShovelFailed("failed to set up topology", error) from None
-            self.forwarder = forwarder
-            if forwarder.is_over:
-                return
-            await self._on_running(source_uri, destination_uri)
-            await self._forward(source, destination, forwarder)
+        source = await self._connected(openings, stack, shovel.source, "source")
+        nursery.start_soon(_beat, source.link)
+        destination = await self._connected(openings, stack, shovel.destination, "destination")
+        nursery.start_soon(_beat, destination.link)
+        changes = PropertyChanges(shovel, source.shown, destination.shown, time.time)
+        try:
+            async with openings.limit(destination.address):
+                await self._prepare_destination(destination.link)
+            async with openings.limit(source.address):
+                forwarder = await self._prepared(source.link, changes, destination.link.frame_max)
+        except FAILURES as error:
+            raise ShovelFailed("failed to set up topology", error) from None
+        self.forwarder = forwarder
+        if forwarder.is_over:
+            return
+        await self._on_running(source.shown, destination.shown)
+        await self._forward(source.link, destination.link, forwarder)
 
     # --- before the first message
 
-    async def _connected(self, stack: AsyncExitStack, end: ShovelEnd, side: str) -> tuple[BrokerLink, str]:
-        """Connect to one of the URIs, in random order as RabbitMQ does, and return the link with the shown URI."""
-        causes: list[str] = []
-        for each in random.sample(end.uris, len(end.uris)):
-            uri = parse_uri(each)
+    async def _connected(self, openings: Openings, stack: AsyncExitStack, end: ShovelEnd, side: str) -> _ConnectedEnd:
+        """Connect to one of the URIs, in random order as RabbitMQ does, but last to brokers that many wait for."""
+        uris = [parse_uri(each) for each in end.uris]
+        addresses = ["" if end.is_local else each.address for each in uris]
+        places = random.sample(range(len(uris)), len(uris))
+        places.sort(key=lambda place: not openings.limit(addresses[place]).available_tokens)
+        causes: dict[int, str] = {}
+        for place in places:
+            uri, address = uris[place], addresses[place]
             try:
-                link = await stack.enter_async_context(
-                    open_link(self._dial(uri, end), self._start(uri), uri.vhost, ended=ENDED)
-                )
+                async with openings.limit(address):
+                    link = await stack.enter_async_context(
+                        open_link(
+                            self._dial(openings, uri, address),
+                            self._start(uri),
+                            uri.vhost,
+                            ended=ENDED,
+                            heartbeat=uri.heartbeat if address else 0,  # the end of this process is noticed anyway
+                        )
+                    )
             except FAILURES as error:
-                causes.append(f"{uri.shown}: {str(error) or NO_ANSWER}")
+                causes[place] = f"{uri.shown}: {str(error) or NO_ANSWER}"
             else:
-                return link, "" if end.is_local else uri.shown
-        raise ShovelFailed(f"failed to connect to {side}", "; ".join(causes))
+                return _ConnectedEnd(link, address, "" if end.is_local else uri.shown)
+        raise ShovelFailed(f"failed to connect to {side}", "; ".join(causes[place] for place in sorted(causes)))
 
-    def _dial(self, uri: BrokerURI, end: ShovelEnd) -> Dial:
-        if uri.upstream is None or end.is_local:
-            return lambda: self._open_local(uri)
+    def _dial(self, openings: Openings, uri: BrokerURI, address: str) -> Dial:
         upstream = uri.upstream
+        if upstream is None or not address:
+            return lambda: self._open_local(uri)
 
         async def dial() -> Transport:
-            return await Dialer(upstream, uri.timeout)(None)
+            return await Dialer(upstream, uri.timeout, openings.context)(None)
 
         return dial
 
@@ -136,13 +168,20 @@ class ShovelRun:
         response = f"\0{uri.user or ''}\0{uri.password or ''}".encode("utf-8", "surrogateescape")
         return ConnectionStartOk(client_properties=properties, response=response)
 
-    async def _prepared(self, source: BrokerLink, destination: BrokerLink, changes: PropertyChanges) -> ShovelForwarder:
-        """Declare what is missing and consume; return the forwarder, which is over if there is nothing to move."""
+    async def _prepare_destination(self, destination: BrokerLink) -> None:
+        """Declare what is missing there, and turn confirms on."""
         shovel = self._shovel
         if shovel.destination.queue is not None:
             await _declared(destination, shovel.destination, shovel.destination.queue)
         if shovel.ack_mode == "on-confirm":
             await destination.ask(ConfirmSelect(), ConfirmSelectOk)
+
+    async def _prepared(self, source: BrokerLink, changes: PropertyChanges, frame_max: int) -> ShovelForwarder:
+        """Declare what is missing and consume; return the forwarder, which is over if there is nothing to move.
+
+        `frame_max` is the destination's.
+        """
+        shovel = self._shovel
         queue, depth = shovel.source.queue, 0
         if queue is not None:
             depth = (await _declared(source, shovel.source, queue)).message_count
@@ -159,10 +198,13 @@ class ShovelRun:
             remaining = depth
         elif remaining is None and isinstance(shovel.delete_after, int):
             remaining = shovel.delete_after
-        forwarder = ShovelForwarder(shovel, changes, destination.frame_max, remaining)
+        forwarder = ShovelForwarder(shovel, changes, frame_max, remaining)
         if not forwarder.is_over:
             consume = BasicConsume(
-                queue=queue, no_ack=shovel.ack_mode == "no-ack", arguments=Table(shovel.consumer_arguments)
+                queue=queue,
+                consumer_tag=CONSUMER,
+                no_ack=shovel.ack_mode == "no-ack",
+                arguments=Table(shovel.consumer_arguments),
             )
             self._first = await _consuming(source, consume)
         return forwarder
@@ -179,8 +221,6 @@ class ShovelRun:
                     self._failures.append(error)
                     nursery.cancel_scope.cancel()
 
-            for each in (source, destination):
-                nursery.start_soon(attempt, each.send_heartbeats)
             nursery.start_soon(attempt, lambda: self._confirm(source, destination, forwarder))
             await attempt(lambda: self._deliver(source, destination, forwarder))
             nursery.cancel_scope.cancel()
@@ -204,6 +244,18 @@ class ShovelRun:
                 refused = forwarder.refused
             await destination.send(forwarder.deliver(await source.receive()))
             await source.send(forwarder.acknowledge())
+        if self._shovel.ack_mode == "no-ack":
+            await self._deliver_sent(source, destination, forwarder)
+
+    async def _deliver_sent(self, source: BrokerLink, destination: BrokerLink, forwarder: ShovelForwarder) -> None:
+        """Cancel the consumer without acks, and publish all that the source has sent it, and forgotten."""
+        await source.request(BasicCancel(CONSUMER))
+        is_cancelled = False
+        while not is_cancelled:
+            frames = await source.receive()
+            await destination.send(forwarder.deliver(frames))
+            forwarder.acknowledge()
+            is_cancelled = any(each.kind == METHOD and isinstance(each.method, BasicCancelOk) for each in frames)
 
     async def _next_settled(self) -> None:
         self._settled = trio.Event()
@@ -216,6 +268,20 @@ class ShovelRun:
             if forwarder.failure is not None:
                 raise forwarder.failure
             self._settled.set()
+
+
+class _ConnectedEnd(NamedTuple):
+    """A link, with the broker's address, which is empty for this one, and its URI without credentials."""
+
+    link: BrokerLink
+    address: str
+    shown: str
+
+
+async def _beat(link: BrokerLink) -> None:
+    """Send heartbeats; a link that is lost is noticed by those that use it."""
+    with suppress(*LOST):
+        await link.send_heartbeats()
 
 
 async def _consuming(source: BrokerLink, consume: BasicConsume) -> list[Frame]:

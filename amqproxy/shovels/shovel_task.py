@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from amqproxy.process.supervision import describe
+from amqproxy.shovels.openings import Openings
 from amqproxy.shovels.shovel_forwarder import ShovelForwarder
 from amqproxy.shovels.shovel_messages import CountsReport, ShovelCounts, ShovelState, StartShovel
 from amqproxy.shovels.shovel_run import OpenLocalConnection, ShovelFailed, ShovelRun
@@ -64,7 +65,7 @@ class ShovelTask:
         """End the task; its connections are closed in order."""
         self.scope.cancel()
 
-    async def run(self, opening: trio.CapacityLimiter) -> None:
+    async def run(self, openings: Openings) -> None:
         """Run until the shovel is stopped, has moved all its messages, or fails without being started again."""
         try:
             if self._after is not None:  # also if this one is stopped: the next one waits only for this one
@@ -72,19 +73,19 @@ class ShovelTask:
                     await self._after._is_over.wait()
                 self._after = None
             with self.scope:
-                await self._run_again_and_again(opening)
+                await self._run_again_and_again(openings)
         finally:
             self._is_over.set()
 
-    async def _run_again_and_again(self, opening: trio.CapacityLimiter) -> None:
+    async def _run_again_and_again(self, openings: Openings) -> None:
         pause = self._command.pause
         while True:
             await trio.sleep(pause)
             pause = self._command.shovel.reconnect_delay
-            if await self._run_once(opening) or not pause:
+            if await self._run_once(openings) or not pause:
                 return
 
-    async def _run_once(self, opening: trio.CapacityLimiter) -> bool:
+    async def _run_once(self, openings: Openings) -> bool:
         """Run once; return whether all messages are moved."""
         await self._report(ShovelState(self.number, "starting"))
         before = self._forwarder
@@ -94,7 +95,7 @@ class ShovelTask:
             self._remaining = before.remaining
         self._run = run = ShovelRun(self._command.shovel, self._open_local, self._note_running, self._remaining)
         try:
-            await run.run(opening)
+            await run.run(openings)
         except ShovelFailed as error:
             end = ShovelState(self.number, "terminated", error.reason, readable(error.cause))
         except Exception as error:  # noqa: BLE001 - it ends this shovel, and no other of the process

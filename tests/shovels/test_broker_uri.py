@@ -45,7 +45,7 @@ def test_parameters() -> None:
     )
     assert found.upstream is not None
     assert found.upstream.tls == ClientTLS(ca="/ca", certificate="/c", key="/k", server_name="n", verify=False)
-    assert (found.is_external, found.timeout) == (True, 1.5)
+    assert (found.is_external, found.timeout, found.heartbeat) == (True, 1.5, 3)
     assert parse_uri("amqps://h").upstream.tls == ClientTLS()  # type: ignore[union-attr]
     assert parse_uri("amqp://h?connection_timeout=-1").timeout == CONNECTION_TIMEOUT
 
@@ -61,6 +61,11 @@ def test_parameters() -> None:
         "amqp://u:secret@h:99999",
         "amqp://u:secret@h:x",
         "amqp://u:secret@h/a/b",
+        "amqp://u:12#secret@h",
+        "amqp://u:12?secret@h",
+        "amqp://u/secret@h",
+        "amqp://u:secret@h?heartbeat=soon",
+        "amqp://u:secret@h?heartbeat=70000",
         "amqp://u:secret@h?connection_timeout=soon",
         "amqp://u:secret@h?" + "&".join(f"a{n}=1" for n in range(100)),
     ],
@@ -80,6 +85,10 @@ def test_what_is_not_valid_is_refused_without_its_password(uri: str) -> None:
         ("amqp://u:p@h:1/v?cacertfile=/x", "amqp://h:1/v"),
         ("amqp://u:p@q@h", "amqp://h"),
         ("amqp://u:p@[x", "amqp://[x"),
+        ("amqp://u:p/w@h/v", "amqp://"),
+        ("amqp://u:12#34@h", "amqp://"),
+        ("amqp://u:p?w@h", "amqp://"),
+        ("amqp:u:p@h", "amqp"),
     ],
 )
 def test_a_uri_is_shown_without_credentials(uri: str, shown: str) -> None:
