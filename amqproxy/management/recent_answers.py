@@ -9,6 +9,8 @@ from collections.abc import Callable, Coroutine, Hashable
 from functools import partial
 from typing import Any, NamedTuple
 
+import msgspec
+
 LEAST_QUEUES = 1000
 """Queues up to which every answer is of the moment."""
 
@@ -18,8 +20,8 @@ QUEUES_A_SECOND = 10_000
 MOST_SECONDS = 5.0
 """Longest age of an answer: that of RabbitMQ's numbers, which it samples."""
 
-MOST_ROWS = 2000
-"""Rows of all answers together, about 4 MiB."""
+MOST_BYTES = 1 << 20
+"""Bytes of all answers and of what was asked, as JSON: in memory they are some times as large."""
 
 Entry = dict[str, Any]
 
@@ -40,13 +42,13 @@ class RecentAnswers:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._made: OrderedDict[Hashable, tuple[float, Counted]] = OrderedDict()
-        """Answers, each with the time until which it is given, the oldest first."""
+        self._made: OrderedDict[Hashable, tuple[float, Counted, int]] = OrderedDict()
+        """Answers, each with the time until which it is given and its size, the oldest first."""
         self._asking: dict[Hashable, asyncio.Task[Counted]] = {}
 
     async def get(self, asked: Hashable, ask: Callable[[], Coroutine[Any, Any, Counted]]) -> Counted:
         """Return the answer to what was `asked`; `ask` gets it, unless there is a recent one, or others wait for it."""
-        until, found = self._made.get(asked, (0.0, None))
+        until, found, _ = self._made.get(asked, (0.0, None, 0))
         if found is not None and self._clock() < until:
             return found
         task = self._asking.get(asked)
@@ -64,8 +66,12 @@ class RecentAnswers:
         if has_failed or task.result().queues <= LEAST_QUEUES:
             return
         answer = task.result()
-        self._made[asked] = began + min(answer.queues / QUEUES_A_SECOND, MOST_SECONDS), answer
-        while sum(1 + len(each.entries) for _, each in self._made.values()) > MOST_ROWS:
+        now = self._clock()
+        for each in [key for key, (until, *_) in self._made.items() if until <= now]:
+            del self._made[each]
+        until = began + min(answer.queues / QUEUES_A_SECOND, MOST_SECONDS)
+        self._made[asked] = until, answer, len(repr(asked)) + len(msgspec.json.encode(answer.entries))
+        while sum(size for *_, size in self._made.values()) > MOST_BYTES:
             self._made.popitem(last=False)
 
     def forget(self) -> None:

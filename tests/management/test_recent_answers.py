@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from amqproxy.management.recent_answers import LEAST_QUEUES, MOST_ROWS, MOST_SECONDS, Counted, RecentAnswers
+from amqproxy.management.recent_answers import LEAST_QUEUES, MOST_BYTES, MOST_SECONDS, Counted, RecentAnswers
 
 LARGE = 20_000
 """Queues for which an answer is recent for two seconds."""
@@ -17,10 +17,10 @@ LARGE = 20_000
 class Asked:
     """Counts how often it is asked; `now` is the time."""
 
-    def __init__(self, queues: int, rows: int = 1) -> None:
+    def __init__(self, queues: int, size: int = 1) -> None:
         self.number = 0
         self.now = 0.0
-        self.answer = Counted(queues, [{}] * rows)
+        self.answer = Counted(queues, [{"names": ["x" * (size // 4)] * 4}])
         self.recent = RecentAnswers(lambda: self.now)
 
     async def ask(self) -> Counted:
@@ -86,7 +86,7 @@ def test_after_a_change_all_is_asked_for_again_even_what_is_under_way() -> None:
 
 
 def test_the_oldest_answers_make_room_for_others() -> None:
-    asked = Asked(LARGE, rows=MOST_ROWS // 2 - 1)
+    asked = Asked(LARGE, size=MOST_BYTES // 2 - 100)
 
     async def test() -> None:
         for name in ("one", "two", "three", "three", "two"):
@@ -94,6 +94,20 @@ def test_the_oldest_answers_make_room_for_others() -> None:
         assert asked.number == 3
         await asked.get("one")
         assert asked.number == 4
+
+    run(test)
+
+
+def test_long_questions_count_and_answers_that_are_too_old_make_room_at_once() -> None:
+    asked = Asked(LARGE)
+
+    async def test() -> None:
+        for number in range(5):
+            await asked.get(f"{number}" + "x" * (MOST_BYTES // 4))
+        assert len(asked.recent._made) == 3
+        asked.now = MOST_SECONDS
+        await asked.get("later")
+        assert list(asked.recent._made) == ["later"]
 
     run(test)
 
