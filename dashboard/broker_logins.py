@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
 from collections.abc import Callable, MutableMapping
@@ -16,6 +17,9 @@ SUFFIX = "-broker"
 """End of the name of the cookie, which begins with that of the dashboard's own login."""
 
 
+_KEY = secrets.token_bytes(32)
+
+
 class BrokerLogin(msgspec.Struct, frozen=True, kw_only=True):
     """A user of a broker. `address` is HOST:PORT for AMQP, `api` the URL of a RabbitMQ's management API, or ""."""
 
@@ -24,6 +28,12 @@ class BrokerLogin(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
     is_tls: bool = False
     api: str = ""
+
+    @property
+    def owner(self) -> bytes:
+        """Digest by which a run is known to be of this login, also where the broker checks the password only later."""
+        text = "\0".join((self.user, self.password, self.address))
+        return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), key=_KEY).digest()
 
     def __repr__(self) -> str:
         return f"BrokerLogin(user={self.user!r}, address={self.address!r})"  # without the password
@@ -38,8 +48,9 @@ class BrokerLogins:
 
     def keep(self, cookie: str, source: int, login: BrokerLogin) -> str:
         """Keep a login; return the cookie value by which it is found, a new one unless the present one is known."""
-        until, logins = self._browsers.pop(cookie, (0.0, {}))
-        if not logins or self._clock() >= until:
+        self._drop_expired()
+        _, logins = self._browsers.pop(cookie, (0.0, {}))
+        if not logins:
             cookie, logins = secrets.token_urlsafe(32), {}
         while len(self._browsers) >= MAX_LOGINS:
             del self._browsers[next(iter(self._browsers))]
@@ -48,8 +59,17 @@ class BrokerLogins:
 
     def of(self, cookie: str, source: int) -> BrokerLogin | None:
         """Return the login for a source; None without one."""
-        until, logins = self._browsers.get(cookie, (0.0, {}))
-        return logins.get(source) if self._clock() < until else None
+        self._drop_expired()
+        _, logins = self._browsers.get(cookie, (0.0, {}))
+        return logins.get(source)
+
+    def _drop_expired(self) -> None:
+        """Drop the passwords that were given too long ago; the oldest come first."""
+        now = self._clock()
+        for cookie in list(self._browsers):
+            if now < self._browsers[cookie][0]:
+                break
+            del self._browsers[cookie]
 
     def forget(self, cookie: str, source: int | None = None) -> None:
         """Forget the login for a source, or all logins of a browser."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import sys
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from amqproxy.process.supervision import contained, describe
 from amqproxy.workbench.run_task import RunTask
@@ -73,11 +75,20 @@ class WorkbenchRun:
     """One run, with its reports."""
 
     def __init__(
-        self, number: int, source: int, task: RunTask, by: str, on_end: Callable[[WorkbenchRun], None]
+        self,
+        number: int,
+        source: int,
+        task: RunTask,
+        by: str,
+        on_end: Callable[[WorkbenchRun], None],
+        owner: bytes = b"",
     ) -> None:
         self.number = number
         self.source = source
         self.task = task
+        """The task; once the child has it, without the password."""
+        self.owner = owner
+        """`BrokerLogin.owner` of the login that began it."""
         self.by = by
         self.state = RunState.RUNNING
         self.text = ""
@@ -159,11 +170,21 @@ class WorkbenchRun:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdin.write(msgspec.json.encode(self.task) + b"\n")
+        self.task = replace(self.task, end=replace(self.task.end, password=""))
         if self._is_stopping:
             process.stdin.close()
-        _, text = await asyncio.gather(self._read(process.stdout), _last_of(process.stderr))
+        errors = asyncio.create_task(_last_of(process.stderr))
+        failure: Exception | None = None
+        try:
+            await self._read(process.stdout)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with its output, the child has to end
+            failure = error
+            await _end(process)
+        text = await errors
         await process.wait()
         process.stdin.close()
+        if failure is not None:
+            raise failure
         if not self._is_ended:
             self.state, self.text = RunState.FAILED, text or "the run was killed"
 
@@ -219,16 +240,35 @@ class WorkbenchRuns:
     def __init__(self) -> None:
         self.runs: dict[int, WorkbenchRun] = {}
         self._next = 1
+        self._looking: set[WorkbenchRun] = set()
+        """Runs that only find out the facts about a queue."""
 
-    def start(self, source: int, task: RunTask, by: str, on_end: Callable[[WorkbenchRun], None]) -> WorkbenchRun:
-        """Start a run; `RunRefused` beyond the limit, or while another one works on the queue."""
+    def look(self, source: int, task: RunTask) -> WorkbenchRun:
+        """Start a run that finds out the facts about a queue; `RunRefused` beyond the limit of such runs."""
+        if len(self._looking) >= MAX_RUNNING:
+            raise RunRefused(f"{MAX_RUNNING} users look at queues already: wait for a moment")
+        run = WorkbenchRun(0, source, task, "", self._looking.discard)
+        self._looking.add(run)
+        return run
+
+    def start(
+        self, source: int, task: RunTask, by: str, on_end: Callable[[WorkbenchRun], None], owner: bytes = b""
+    ) -> WorkbenchRun:
+        """Start a run; `RunRefused` beyond the limit, or while another one works on the queue.
+
+        The file of a drain gets a name that no other run gives, so that each run shows its own file.
+        """
         running = [each for each in self.runs.values() if each.is_running]
         if len(running) >= MAX_RUNNING:
             raise RunRefused(f"{MAX_RUNNING} runs are going on already: stop one, or wait")
         place = (source, task.vhost, task.queue)
         if any((each.source, each.task.vhost, each.task.queue) == place for each in running):
             raise RunRefused("another run works on this queue")
-        run = WorkbenchRun(self._next, source, task, by, on_end)
+        if task.file:
+            path = Path(task.file)
+            name = f"{path.stem}-{self._next}-{secrets.token_hex(4)}{path.suffix}"
+            task = replace(task, file=str(path.with_name(name)))
+        run = WorkbenchRun(self._next, source, task, by, on_end, owner)
         self.runs[run.number] = run
         self._next += 1
         for number in [number for number, each in self.runs.items() if not each.is_running][:-MAX_KEPT]:
@@ -237,11 +277,23 @@ class WorkbenchRuns:
 
     async def stop(self) -> None:
         """Tell all runs to end, and wait for some seconds until they have returned their messages."""
-        running = [each for each in self.runs.values() if each.is_running]
+        running = [each for each in (*self.runs.values(), *self._looking) if each.is_running]
         for each in running:
             each.stop()
         if running:
             await asyncio.wait([each.finished for each in running], timeout=STOP_SECONDS)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Tell a child to end whose output is not read any more, and kill it if it does not in time."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.close()
+    try:
+        async with asyncio.timeout(STOP_SECONDS):
+            await _last_of(process.stdout)
+    except TimeoutError:
+        process.kill()  # what it has taken goes back to the queue
 
 
 async def _last_of(errors: asyncio.StreamReader) -> str:

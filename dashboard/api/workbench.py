@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -14,11 +15,11 @@ from pydantic import Field
 from amqproxy.configuration.tls_config import ClientTLS
 from amqproxy.configuration.upstream_config import UpstreamConfig
 from amqproxy.dashboard.api.actions import Body
-from amqproxy.dashboard.api.broker_login import BrokerLoginOf, has_own_broker
+from amqproxy.dashboard.api.broker_login import BrokerLoginOf, broker_logins_of, has_own_broker
 from amqproxy.dashboard.api.control import Actor, ActorOf, told_problems
 from amqproxy.dashboard.api.dependencies import MAX_INTEGER, SourceOf
 from amqproxy.dashboard.api.responses import json_response
-from amqproxy.dashboard.broker_logins import BrokerLogin
+from amqproxy.dashboard.broker_logins import BrokerLogin, broker_cookie_of
 from amqproxy.dashboard.broker_objects import first_of, pieces_of
 from amqproxy.dashboard.problem import Problem
 from amqproxy.dashboard.source import Source
@@ -72,9 +73,10 @@ class EveryBody(Body):
 class RunBody(QueueBody):
     """A run, as `amqproxy queue` does it: over messages for which `where`, in CEL, holds, and `limit` of them at most.
 
-    `move` needs `to`, a queue, or `exchange`; `requeue` leads dead letters back `by` exchange or queue; `edit` changes
-    `one` message or `every` chosen one, which goes to the end of the queue, or, with `goes_back`, to where it died;
-    `drain` writes to a new `file`, which ends with .jsonl or .pcapng. A `dry_run` says what would happen.
+    `move` needs `to`, a queue, or `exchange`; `requeue` leads dead letters back `by` exchange or queue; `edit`
+    changes `one` message or `every` chosen one, which goes to the end of the queue, or, with `goes_back`, to where it
+    died; `drain` writes to a new `file`, which ends with .jsonl or .pcapng, and gets a number before that. A
+    `dry_run` says what would happen.
     """
 
     command: Literal["peek", "move", "requeue", "edit", "drain"]
@@ -102,10 +104,12 @@ def runs_of(request: Request) -> WorkbenchRuns:
 RunsOf = Annotated[WorkbenchRuns, Depends(runs_of)]
 
 
-def run_of(source: SourceOf, runs: RunsOf, number: Annotated[int, PathParameter(ge=0, le=MAX_INTEGER)]) -> WorkbenchRun:
-    """Return the run whose number is in the path; `Problem` if there is none."""
+def run_of(
+    source: SourceOf, runs: RunsOf, login: BrokerLoginOf, number: Annotated[int, PathParameter(ge=0, le=MAX_INTEGER)]
+) -> WorkbenchRun:
+    """Return the run of this login whose number is in the path; `Problem` if there is none."""
     found = runs.runs.get(number)
-    if found is None or found.source != source.id:
+    if found is None or found.source != source.id or found.owner != login.owner:
         raise Problem(404, f"there is no run {number}")
     return found
 
@@ -114,13 +118,16 @@ RunOf = Annotated[WorkbenchRun, Depends(run_of)]
 
 
 @router.post("/sources/{source}/workbench/facts")
-async def show_queue_facts(source: SourceOf, login: BrokerLoginOf, body: QueueBody) -> Response:
+async def show_queue_facts(source: SourceOf, runs: RunsOf, login: BrokerLoginOf, body: QueueBody) -> Response:
     """The type of a queue, and the effects of a run on the order and on `redelivered` of its messages.
 
     Nothing is touched. `text` is the reason why a run would be refused, or why the broker is not reached.
     """
     task = await _task(source, login, body, command="facts")
-    run = WorkbenchRun(0, source.id, task, "", lambda run: None)
+    try:
+        run = runs.look(source.id, task)
+    except RunRefused as error:
+        raise Problem(409, str(error), error="busy") from None
     try:
         async with asyncio.timeout(FACTS_SECONDS):
             await asyncio.shield(run.finished)
@@ -142,7 +149,7 @@ async def start_run(source: SourceOf, runs: RunsOf, actor: ActorOf, login: Broke
         actor.log(f"queue-{body.command}", source, str(run.state), run=run.number, done=run.result.get("done"), **named)
 
     try:
-        started = runs.start(source.id, task, actor.name, on_end)
+        started = runs.start(source.id, task, actor.name, on_end, login.owner)
     except RunRefused as error:
         raise Problem(409, str(error), error="busy") from None
     actor.log(f"queue-{body.command}", source, "started", run=started.number, **named)
@@ -150,10 +157,11 @@ async def start_run(source: SourceOf, runs: RunsOf, actor: ActorOf, login: Broke
 
 
 @router.get("/sources/{source}/workbench/runs")
-async def list_runs(source: SourceOf, runs: RunsOf) -> Response:
-    """The runs, the newest first, without their messages."""
-    found = [each.describe() for each in reversed(runs.runs.values()) if each.source == source.id]
-    return json_response({"runs": found})
+async def list_runs(request: Request, source: SourceOf, runs: RunsOf) -> Response:
+    """The runs of this browser's login to the broker, the newest first, without their messages; none without one."""
+    login = broker_logins_of(request).of(broker_cookie_of(request.headers), source.id)
+    own = [] if login is None else [each for each in runs.runs.values() if each.owner == login.owner]
+    return json_response({"runs": [each.describe() for each in reversed(own) if each.source == source.id]})
 
 
 @router.get("/sources/{source}/workbench/runs/{number}")
@@ -177,6 +185,8 @@ async def download_drained(run: RunOf) -> Response:
     path = run.task.file
     if not path or run.is_running or run.task.is_dry_run:
         raise Problem(404, "the run has no file, or has not ended")
+    if not await asyncio.to_thread(Path(path).is_file):
+        raise Problem(404, "the run has made no file, or it was moved")
     return FileResponse(path, media_type="application/octet-stream", filename=path.rpartition("/")[2])
 
 

@@ -36,7 +36,11 @@ def test_a_login_ends() -> None:
     now = [0.0]
     logins = BrokerLogins(lambda: now[0])
     cookie = logins.keep("", 0, LOGIN)
+    now[0] = 1.0
+    later = logins.keep("", 0, LOGIN)
     now[0] = LOGIN_SECONDS
+    assert logins.of(later, 0) == LOGIN
+    assert list(logins._browsers) == [later]  # the other password is not kept either
     assert logins.of(cookie, 0) is None
     assert logins.keep(cookie, 1, LOGIN) != cookie
 
@@ -46,6 +50,13 @@ def test_the_oldest_browsers_are_forgotten() -> None:
     cookies = [logins.keep("", 0, LOGIN) for _ in range(MAX_LOGINS + 1)]
     assert logins.of(cookies[0], 0) is None
     assert logins.of(cookies[1], 0) == LOGIN
+
+
+def test_an_owner_has_the_same_user_password_and_address() -> None:
+    assert LOGIN.owner == BrokerLogin(user="guest", password="hush", address="a:1", api="http://a").owner
+    others = [{"user": "other"}, {"password": "wrong"}, {"address": "b:1"}]
+    given = {"user": "guest", "password": "hush", "address": "a:1"}
+    assert all(BrokerLogin(**given | each).owner != LOGIN.owner for each in others)
 
 
 def test_a_password_is_not_shown() -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from amqproxy.configuration.upstream_config import UpstreamConfig
+from amqproxy.dashboard import workbench_runs
 from amqproxy.dashboard.workbench_runs import (
     AUDIT,
     MAX_KEPT,
@@ -102,6 +107,56 @@ def test_runs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(runs.runs) <= MAX_KEPT + 1
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", at_once)
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("program", "code"), [("sys.stdin.read()", 0), ("time.sleep(600)", -signal.SIGKILL)])
+def test_a_child_whose_output_is_wrong_is_ended(program: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, processes = asyncio.create_subprocess_exec, list[asyncio.subprocess.Process]()
+
+    async def child(*arguments: Any, **options: Any) -> Any:
+        text = f"import sys, time; print('no report', flush=True); {program}"
+        processes.append(await usual(sys.executable, "-c", text, **options))
+        return processes[-1]
+
+    async def run() -> None:
+        started = WorkbenchRuns().start(0, task(1), "me", lambda run: None)
+        await started.finished
+        assert started.state is RunState.FAILED
+        assert "hush" not in str(started.task)
+
+    if code:
+        monkeypatch.setattr(workbench_runs, "STOP_SECONDS", 0.1)
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", child)
+    asyncio.run(run())
+    assert [each.returncode for each in processes] == [code]
+
+
+def test_looks_at_queues_are_bounded() -> None:
+    async def run() -> None:
+        runs = WorkbenchRuns()
+        async with SilentBroker() as broker:
+            for _ in range(MAX_RUNNING):
+                runs.look(0, task(broker.port))
+            with pytest.raises(RunRefused, match="wait for a moment"):
+                runs.look(0, task(broker.port))
+            await runs.stop()
+            assert not runs._looking
+
+    asyncio.run(run())
+
+
+def test_each_drain_has_a_file_of_its_own() -> None:
+    async def run() -> None:
+        runs = WorkbenchRuns()
+        drain = replace(task(1), file="/drained/a.jsonl")
+        names = []
+        for _ in range(2):
+            started = runs.start(0, drain, "me", lambda run: None)
+            names.append(started.task.file)
+            await started.finished
+        assert [re.sub("-[0-9a-f]{8}", "", each) for each in names] == ["/drained/a-1.jsonl", "/drained/a-2.jsonl"]
+
     asyncio.run(run())
 
 

@@ -22,15 +22,19 @@ class ApiBrowser:
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         """Return the status and the JSON of a response."""
-        data = None if body is None else json.dumps(body).encode()
-        request = Request(f"{self._url}api/v1/{path}", data, {"content-type": "application/json", **headers})
-        request.method = method
         try:
-            with self._opener.open(request, timeout=60) as response:
+            with self.open(method, path, body, **headers) as response:
                 return response.status, json.load(response)
         except HTTPError as error:
             with error:
                 return error.code, json.load(error)
+
+    def open(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        """Return a response, to be read and closed; `HTTPError` for a refusal."""
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(f"{self._url}api/v1/{path}", data, {"content-type": "application/json", **headers})
+        request.method = method
+        return self._opener.open(request, timeout=60)
 
     def log_in(self, **credentials: Any) -> tuple[int, Any]:
         """Log in to the broker."""

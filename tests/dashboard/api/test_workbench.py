@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 
@@ -94,9 +94,23 @@ def test_runs(stage: Stage, directory: Path) -> None:
     assert started(guest, "edit", every=every, limit=1)["edits"][0]["changes"]["headers.again"]["to"] is True
     assert started(guest, "requeue", where="headers.tenant == 'acme'")["result"]["done"] == 2
     drained = started(guest, "drain", file="rest.jsonl")
-    assert (drained["state"], drained["result"]["to"], queue_of(stage, "dead")["ready"]) == ("done", "rest.jsonl", 0)
-    with urlopen(f"{stage.url}api/v1/{RUNS}/{drained['id']}/file", timeout=60) as response:
+    assert (drained["state"], queue_of(stage, "dead")["ready"]) == ("done", 0)
+    assert re.fullmatch(r"rest-\d+-[0-9a-f]{8}\.jsonl", drained["result"]["to"])
+    with guest.open("GET", f"{RUNS}/{drained['id']}/file") as response:
         assert len(response.read().splitlines()) == drained["result"]["done"] == 2
+
+    assert len(guest.ask("GET", RUNS)[1]["runs"]) > 5
+    other = ApiBrowser(stage)
+    assert other.ask("GET", RUNS) == (200, {"runs": []})
+    assert other.ask("GET", f"{RUNS}/{drained['id']}")[0] == 403
+    assert guest.change("put-user", name="other", password="other", tags=["administrator"])[0] == 200
+    assert other.log_in(user="other", password="other")[0] == 200
+    assert other.ask("GET", RUNS) == (200, {"runs": []})
+    for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/file")):
+        assert other.ask(method, f"{RUNS}/{drained['id']}{path}")[0] == 404
+    same = ApiBrowser(stage)
+    assert same.log_in()[0] == 200
+    assert same.ask("GET", f"{RUNS}/{drained['id']}")[0] == 200
 
     lines = [json.loads(each) for each in (directory / "audit.jsonl").read_text().splitlines()]
     begun = [each for each in lines if each["event"] == "begun"]

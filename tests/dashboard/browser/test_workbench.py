@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -130,7 +131,7 @@ def test_messages_are_moved_edited_together_and_taken_out(stage: Stage, page: Wa
     window.get_by_role("button", name="Take out into a file", exact=True).click()
     run = newest(window, "Take out into a file")
     with window.expect_download() as found:
-        run.get_by_role("link", name="Download messages.jsonl").click()
+        run.get_by_role("link", name=re.compile(r"^Download messages-\d+-[0-9a-f]{8}\.jsonl$")).click()
     path = tmp_path / "messages.jsonl"
     found.value.save_as(path)
     assert len(path.read_text().splitlines()) == 2
