@@ -76,7 +76,7 @@ async def run_broker(config: Config, printed: PrintSettings | None = None) -> No
         hangups = stack.enter_context(trio.open_signal_receiver(signal.SIGHUP))
         stack.enter_context(watchers.open())
         server, listeners = await stack.enter_async_context(open_broker(own, systemd))
-        if watchers.control or config.metrics:
+        if config.control or config.dashboard or config.metrics:  # a management API alone asks for none of these
             server.metrics = metrics
             count_broker(server.broker, metrics)
         server.tap = watchers.tap
