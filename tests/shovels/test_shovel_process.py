@@ -224,6 +224,22 @@ async def test_a_full_destination_refuses_and_loses_nothing() -> None:
         assert found == Counter(numbers(30))
 
 
+async def test_a_number_of_messages_to_a_full_destination_loses_none_behind_them() -> None:
+    async with shoveller() as brokers:
+        arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
+        await brokers.with_channel(1, lambda channel: channel.queue_declare("b", durable=True, arguments=arguments))
+        await brokers.fill(20)
+        brokers.set(src_delete_after=2)
+        found: Counter[bytes] = Counter()
+        while brokers.here.parameters:
+            await brokers.until(lambda: brokers.depth(brokers.there, "b") or not brokers.here.parameters)
+            found.update(await brokers.taken())
+        await brokers.until(lambda: not brokers.here.vhosts["/"].queues["a"].unacked)
+        found.update(await brokers.taken())
+        found.update(await brokers.taken("a", 0))
+        assert found == Counter(numbers(20))
+
+
 async def test_users_of_this_broker_have_their_own_rights() -> None:
     here = Broker()
     user = User.with_password("ann", "pass", [])
