@@ -89,6 +89,11 @@ test-plain: $(SYSTEM_VENV)/.test
 	tests/rabbitmq_release.sh sid 4.3 >/dev/null || { unset RABBITMQ; echo "amqproxy: tests meet the system's RabbitMQ" >&2; }; \
 	AMQPROXY_PURE=1 BEHAVIOURS_OF=amqproxy-4.3 $(SYSTEM_VENV)/bin/python -m pytest $(PARALLEL) --hypothesis-profile fewer -m 'not soak and not suites and not once' --ignore tests/pipeline --ignore tests/helm $(PYTEST) $(PLAIN)
 
+# The engines run the same SQL: what finds a difference, the usual run has on both.
+test-spark: $(VENV)/.test ## all tests of the pipeline that have two engines on Spark, too; needs Java 17
+	@tests/install_system.sh openjdk-17-jre-headless
+	AMQPROXY_PURE=1 SPARK=all $(BIN)/python -m pytest tests/pipeline -k spark $(PYTEST)
+
 test-rabbitmq4: system $(NODE_MODULES) $(VENV)/.test ## all tests with real peers on RabbitMQ 4.3; VERSION=4.0 for that one
 	AMQPROXY_PURE=1 RABBITMQ=$(or $(VERSION),4.3) $(BIN)/python -m pytest $(PARALLEL) tests/real $(PYTEST)
 
@@ -247,4 +252,4 @@ $(PAGE): $(PAGE_SOURCES) | $(DEMO)
 tests/node/node_modules/.package-lock.json: tests/node/package-lock.json | $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/node --no-audit --no-fund || test "$$CI" != true
 
-.PHONY: help demo pipeline-demo check test test-compiled test-plain test-rabbitmq4 lint compile compile-ahead bench pictures fuzz soak fleet management-scale storm pool workbench soak-pump kills newest-rabbitmq qpid-suites management-suites hand-overs tsan clean system docs deb chart-apply chroot release-dry-run audit
+.PHONY: help demo pipeline-demo check test test-compiled test-plain test-spark test-rabbitmq4 lint compile compile-ahead bench pictures fuzz soak fleet management-scale storm pool workbench soak-pump kills newest-rabbitmq qpid-suites management-suites hand-overs tsan clean system docs deb chart-apply chroot release-dry-run audit

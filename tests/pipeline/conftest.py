@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,8 +68,10 @@ def spark(request: pytest.FixtureRequest) -> Iterator[object]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "spark" not in metafunc.fixturenames:
         return
-    if metafunc.definition.get_closest_marker("both_engines") is not None:
-        metafunc.parametrize("spark", ["duckdb", "spark"], indirect=True, scope="session")
+    both = metafunc.definition.get_closest_marker("both_engines")
+    if both is not None:
+        is_usual = both.kwargs.get("usual", True) or os.environ.get("SPARK") == "all"
+        metafunc.parametrize("spark", ["duckdb", "spark"] if is_usual else ["duckdb"], indirect=True, scope="session")
     elif metafunc.definition.get_closest_marker("on_duckdb") is not None:
         metafunc.parametrize("spark", ["duckdb"], indirect=True, scope="session")
 

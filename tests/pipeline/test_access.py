@@ -23,7 +23,7 @@ from tests.export.dialogue import Dialogue
 from tests.pipeline.captures_by_hand import capture_of
 from tests.pipeline.event_frames import events_of
 
-pytestmark = [pytest.mark.once, pytest.mark.both_engines]
+pytestmark = [pytest.mark.once, pytest.mark.both_engines(usual=False)]
 
 
 JOINED = "consume-large.joined-midway.pcapng"

@@ -21,7 +21,7 @@ from amqproxy.pipeline.anomalies import AnomalySettings, anomalies, hourly, reco
 from amqproxy.pipeline.schema import ANOMALIES
 from tests.pipeline.rows import SECOND, at, frame_of, row
 
-pytestmark = [pytest.mark.once, pytest.mark.both_engines]
+pytestmark = [pytest.mark.once, pytest.mark.both_engines(usual=False)]
 
 ZONE = ZoneInfo("Europe/Berlin")
 BEGIN = datetime(2026, 10, 5, tzinfo=UTC)  # a Monday; on 2026-10-25 clocks are put back there

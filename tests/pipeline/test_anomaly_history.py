@@ -22,7 +22,7 @@ from tests.pipeline.rows import DAY, SECOND, Row, arrow_of, at, row
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.once, pytest.mark.both_engines]
+pytestmark = [pytest.mark.once, pytest.mark.both_engines(usual=False)]
 
 HOUR = 3600 * SECOND
 TEN = at("2026-11-02 10:00")

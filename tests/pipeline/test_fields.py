@@ -78,7 +78,7 @@ def made(spark: SparkSession, path: Path, files: list[str], **more: Any) -> Coun
     return counted(rows)
 
 
-@pytest.mark.both_engines
+@pytest.mark.both_engines(usual=False)
 def test_fields_of_bodies_are_counted_and_values_are_not_kept(spark: SparkSession, tmp_path: Path) -> None:
     whole = tmp_path / NAME.format(0)
     whole.write_bytes(capture_of(dialogue()))

@@ -57,7 +57,7 @@ from tests.pipeline.event_frames import events_of
 from tests.recording.joined import written
 from tests.taps.sessions import Session
 
-pytestmark = [pytest.mark.once, pytest.mark.both_engines]
+pytestmark = [pytest.mark.once, pytest.mark.both_engines(usual=False)]
 
 
 def one_message(stream: int) -> Dialogue:

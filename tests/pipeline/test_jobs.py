@@ -40,7 +40,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return recorded(tmp_path_factory.mktemp("recorder") / "all", entries, is_rotated=True)
 
 
-@pytest.mark.both_engines
+@pytest.mark.both_engines(usual=False)
 def test_one_run_and_two_with_a_cut_between_give_the_same(
     spark: SparkSession, tmp_path: Path, files: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,7 +65,7 @@ def test_one_run_and_two_with_a_cut_between_give_the_same(
     assert rows(two, "events") == one["events"]
 
 
-@pytest.mark.both_engines
+@pytest.mark.both_engines(usual=False)
 def test_files_that_come_late_give_the_tables_of_any_other_order(
     spark: SparkSession, tmp_path: Path, files: list[str]
 ) -> None:

@@ -27,7 +27,7 @@ from tests.pipeline.settle_oracle import Oracle
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.once, pytest.mark.both_engines]
+pytestmark = [pytest.mark.once, pytest.mark.both_engines(usual=False)]
 
 HISTORIES = 100
 WINDOW_NS = 10

@@ -33,7 +33,7 @@ from tests.pipeline.simulation import write_capture
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.once, pytest.mark.both_engines]
+pytestmark = [pytest.mark.once, pytest.mark.both_engines(usual=False)]
 
 SETTINGS = ObserverSettings(messages=False, digests=True)
 

@@ -54,7 +54,7 @@ def rows(path: Path, table: str) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.both_engines
+@pytest.mark.both_engines(usual=False)
 def test_many_batches_give_the_rows_of_one_run_after_each(
     spark: SparkSession, tmp_path: Path, files: list[str]
 ) -> None:
