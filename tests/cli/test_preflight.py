@@ -60,7 +60,10 @@ WRONG_FOR_THE_PROXY = {
     "control: {path: none/control}": ("control.path", "make it"),
     "control: {path: text}": ("control.path", "which is not a socket"),
     'control: {path: "a\\0"}': ("control.path", "must not contain NUL"),
-    "{upstream: broker, broker: {management: {}}}": ("broker.management", "run `amqproxy broker`"),
+    "{upstream: broker, broker: {management: {listen: 'a..b:0'}}}": (
+        "broker.management.listen",
+        "cannot be a host's name",
+    ),
     "{upstream: broker, broker: {data: text}}": ("broker.data", "is not a directory"),
     "logins: {a: {users_file: nowhere}}": ("logins.a.users_file", "nowhere cannot be read: No such file"),
     "logins: {a: {users_file: bad.yaml}}": (
@@ -148,6 +151,7 @@ def test_what_would_end_the_broker(text: str, expected: tuple[str, str], amqprox
         "{name: b, action: mirror, match: {method: basic.publish}, upstream: y}]}",
         "{control: {path: control}, metrics: {address: ':0'}, listen: [{address: ':0'}, {address: ':0'}]}",
         "broker: {data: new/below, definitions: good, listen: [{tls: {certificate: own.pem, key: own.pem}}]}",
+        "{upstream: broker, broker: {management: {}}}",
     ],
 )
 def test_what_is_fine(text: str, amqproxy: Amqproxy, tmp_path: Path) -> None:
