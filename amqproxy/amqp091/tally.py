@@ -20,7 +20,7 @@ class Tally(FrameTally):
 
 
 UNCOUNTED = Tally()
-"""The tally of all readers whose frames nobody counts: each of its own would take 4 KiB."""
+"""The shared tally of readers that are given none; a tally takes 4 KiB."""
 
 
 def kind_labels(slot: int) -> tuple[str, str]:

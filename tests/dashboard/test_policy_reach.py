@@ -1,4 +1,4 @@
-"""What a policy would apply to, before it is set."""
+"""The reach of a policy before it is set."""
 
 from __future__ import annotations
 

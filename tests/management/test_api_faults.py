@@ -54,7 +54,7 @@ class Served:
 
     @contextmanager
     def lists_under_way(self) -> Iterator[None]:
-        """Have the API send lists to clients that read nothing of them."""
+        """Request lists on connections that are never read."""
         login = b"Basic " + b64encode(b"guest:guest")
         with ExitStack() as stack:
             for path in LISTS:

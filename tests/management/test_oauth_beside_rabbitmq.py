@@ -96,7 +96,7 @@ def test_a_form_may_have_a_token(pair: Pair, form: str) -> None:
 
 
 def outcome(api: Api, user: str, password: str) -> str:
-    """How the login of a client ends: with a channel, or with the text of the refusal."""
+    """Log in and open a channel; return the outcome, or the text of the refusal."""
     parameters = pika.ConnectionParameters(
         "127.0.0.1", api.amqp_port, credentials=pika.PlainCredentials(user, password), heartbeat=0
     )
@@ -126,7 +126,7 @@ def test_a_client_may_log_in_with_the_same_tokens(pair: Pair, asked: TokenReques
 
 
 def renewed(api: Api, first: str, second: str) -> str:
-    """How a connection goes on whose client renews its secret: with a channel, or with the code that ends it."""
+    """Renew a connection's secret; return the outcome, or the code that ends the connection."""
     parameters = pika.ConnectionParameters(
         "127.0.0.1", api.amqp_port, credentials=pika.PlainCredentials("", first), heartbeat=0
     )

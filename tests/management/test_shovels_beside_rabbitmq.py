@@ -183,7 +183,7 @@ def test_a_restart(shovelling: Shovelling) -> None:
     ],
 )
 def test_refusals(keys: Mapping[str, Any], shovelling: Shovelling) -> None:
-    """Of a policymaker with permissions in one virtual host."""
+    """Set shovels as a policymaker with permissions in one virtual host."""
     theirs, ours = (put(api, "refused", user="paul", **keys) for api in shovelling.both)
     assert theirs.status == 400
     assert (ours.status, ours.json) == (theirs.status, theirs.json)

@@ -447,7 +447,7 @@ class BrokerSession:
     def resume(self, connection: OwningConnection, number: int, now: float) -> None:
         """Attach to a channel of the returned client's connection, and ask the client what it has not received.
 
-        From then on the rights of this connection's login count: its token may permit less than the earlier one.
+        The session then has the rights of the new connection's login, whose token may permit less.
         """
         self._wait_no_more()
         self.connection = connection

@@ -63,7 +63,7 @@ class DeleteVhost(Change, frozen=True, tag="delete-vhost"):
 class PutUser(Change, frozen=True, tag="put-user"):
     """Create a user, or change its tags and its password, which is given itself or hashed; "" lets nobody log in.
 
-    With neither of both, a user keeps its password, and nobody can log in as a new one.
+    Without a password and a hash, an existing user keeps its password, and a new one cannot log in.
     """
 
     name: str

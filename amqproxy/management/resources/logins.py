@@ -15,7 +15,7 @@ SALT = 4
 
 
 async def settings(call: Call) -> Entry:
-    """Return that nobody logs in on RabbitMQ's own page by OAuth 2: there is no page."""
+    """Return RabbitMQ's answer without OAuth 2 on its page, which does not exist here."""
     return {"enable_uaa": False, "uaa_client_id": "", "uaa_location": ""}
 
 

@@ -35,7 +35,7 @@ class OwnTokens:
             self._renew(credential)
 
     def catch_up(self, logged_in: LoggedIn, credential: Credential, renewals: int) -> None:
-        """Note the token that a connection is to be sent, if there were more than `renewals` until its login ended."""
+        """Set the successor of a connection's token, if the tokens were renewed since there were `renewals`."""
         latest = self._latest
         if credential.is_token and latest is not None and self.renewals > renewals and latest.user == credential.user:
             logged_in.successor = latest.password
